@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
     from modtok_cli.corpus.build import corpus_build as corpus_build
     from modtok_cli.corpus.count import corpus_count as corpus_count
-    from modtok_cli.corpus.quality import corpus_train_quality as corpus_train_quality
     from modtok_cli.evaluate.compare import compare as compare
     from modtok_cli.evaluate.compare import write_examples as write_examples
     from modtok_cli.evaluate.evaluate import evaluate_bpb as evaluate_bpb
@@ -78,7 +77,6 @@ _NAMES = {
     "construct.unigram_merge": "unigram_merge",
     "corpus.build": "corpus_build",
     "corpus.count": "corpus_count",
-    "corpus.quality": "corpus_train_quality",
     "evaluate.evaluate": "evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum",
     "evaluate.fetch_tasks": "fetch_tasks",
     "evaluate.compare": "compare write_examples",

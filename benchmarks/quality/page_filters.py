@@ -1,67 +1,48 @@
-"""What the filters of `corpus build` do to good text, and to text made bad, by language.
+"""Identified languages and filters of `corpus build` on good text, by language.
 
-    python -m benchmarks page_filters CORPUS NTREX [--documents 200]
+    python -m benchmarks page_filters CORPUS NTREX [--documents 200] [--lang-model FILE]
 
-CORPUS has `LANG.jsonl.zst`, NTREX `LANG.txt`. A row of each language has counts. Repair: lines of
-NTREX that it changes, and of lines with characters beyond ASCII, read as Latin-1, those that it
-does not give back. Repetition: documents that are dropped; of pages of one or two documents with a
-sentence of another repeated twelve times, those that are found. Stop words: documents that are
-dropped. Language: pieces of six lines and documents whose score is under the threshold of their
-language, and under 0.4. The last row is the sum.
+CORPUS has `LANG.jsonl.zst`, NTREX `LANG.txt`. Of each language: shares of lines of NTREX, of lines
+of documents (40 to 300 characters) and of pages (documents, six lines of NTREX) that get their
+label, with the languages of all files as wanted ones; shares of these below the threshold;
+documents that each filter drops. The last row is the mean, and the share above the threshold of
+pages whose language is taken away from the model (`--lang-model` has no such row).
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from datatrove.data import Document
+
 from benchmarks.common import emit, parser_of, texts
-from modtok_cli.corpus.filters import Repetition, has_stop_words
-from modtok_cli.corpus.language import PAGE_CHARACTERS, THRESHOLD, LanguageModel
-from modtok_cli.corpus.repair import repair
+from modtok_cli.corpus import language as module
+from modtok_cli.corpus.filters import FilterPages, known_languages
+from modtok_cli.corpus.language import LanguageModel
+
+FILTERS = ("gopher-repetition", "gopher-quality", "c4")
 
 
-def repaired(lines: list[str]) -> Counter[str]:
-    """Counts of repair."""
-    misread = [line for line in lines if not line.isascii()]
-    back = [repair(line.encode().decode("latin-1")) for line in misread]
-    return Counter(
-        lines=len(lines),
-        changed=sum(repair(line) != line for line in lines),
-        misread=len(misread),
-        not_repaired=sum(map(str.__ne__, back, misread)),
-    )
+def shares(model: LanguageModel, language: str, pieces: list[str]) -> tuple[float, float]:
+    """Shares of right labels, and of right ones that are below the threshold."""
+    found = [model.identify(piece) for piece in pieces]
+    right = [score for name, score in found if name == language]
+    below = sum(score < model.threshold for score in right)
+    return len(right) / len(found), below / max(1, len(right))
 
 
-def repeated(documents: list[str], draw: random.Random) -> Counter[str]:
-    """Counts of repetition; in turn the sentences follow each other, and are lines."""
-    found = Repetition()
-    counts = Counter(documents=len(documents), repetitive=0, planted=0, planted_found=0)
-    for number, document in enumerate(documents):
-        counts["repetitive"] += found.reason(document) is not None
-        other = documents[(number + 1) % len(documents)].split("\n")
-        sentences = [line for line in other if 60 < len(line) < 250]
-        if sentences:
-            last = documents[number - 1] if number % 2 else ""
-            again = ("\n" if number % 4 < 2 else " ").join([draw.choice(sentences)] * 12)
-            counts["planted"] += 1
-            counts["planted_found"] += found.reason(f"{document}\n{last}\n{again}") is not None
-    return counts
+def unknown(language: str, pages: list[str]) -> float:
+    """Share of pages above the threshold if the model lacks their language."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-
-def identified(model: LanguageModel, language: str, pieces: list[str]) -> Counter[str]:
-    """Counts of pages by their scores."""
-    counts = Counter(pages=len(pieces), other_language=0, under_threshold=0, under_default=0)
-    for piece in pieces:
-        name, score = model.identify(piece[:PAGE_CHARACTERS])
-        if name == language:
-            counts["under_threshold"] += score < model.threshold(language)
-            counts["under_default"] += score < THRESHOLD
-        else:
-            counts["other_language"] += 1
-    return counts
+    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    model.set_languages({*model.labels} - {language})
+    ranking = module._Ranking({*model.labels}, lambda text: model.rank(text)[: module._FIRST])
+    asked = LanguageModel()
+    asked._rank = ranking
+    return sum(asked.identify(page)[1] >= asked.threshold for page in pages) / len(pages)
 
 
 def main() -> None:
@@ -69,19 +50,36 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("ntrex", type=Path)
     parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--lang-model", type=Path)
     options = parser.parse_args()
-    model, total = LanguageModel(), Counter[str]()
-    for path in sorted(options.ntrex.glob("*.txt")):
-        language = path.stem
-        lines = path.read_text("utf-8").split("\n")
-        source = options.corpus / f"{language}.jsonl.zst"
+    files = sorted(options.ntrex.glob("*.txt"))
+    names = [path.stem for path in files]
+    model = LanguageModel(options.lang_model, names)
+    rows: list[dict[str, float]] = []
+    for path, name in zip(files, names, strict=True):
+        lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+        source = options.corpus / f"{name}.jsonl.zst"
         documents = list(islice(texts(source), options.documents))
-        counts = repaired(lines)
-        counts.update(repeated(documents, random.Random(1)))
-        few = sum(not has_stop_words(document, language) for document in documents)
         pieces = [" ".join(lines[n : n + 6]) for n in range(0, len(lines), 6)]
-        counts.update(few_stop_words=few)
-        counts.update(identified(model, language, [*documents, *pieces]))
-        emit({"language": language} | counts)
-        total.update(counts)
-    emit({"language": "all"} | total)
+        own = [line for text in documents for line in text.split("\n") if 40 < len(line) < 300]
+        row: dict[str, float] = {}
+        for what, each in {
+            "ntrex": lines, "lines": own[:500], "pages": [*documents, *pieces],
+        }.items():  # fmt: skip
+            row[what], row[f"{what}_below"] = shares(model, name, each)
+        if not options.lang_model:
+            row["unknown_above"] = unknown(name, pieces[:100])
+        for each in FILTERS:
+            if name in (known_languages(each) or ()):
+                block = FilterPages(each)
+                found = [block.reason(Document(t, "", [], {"lang": name})) for t in documents]
+                row[each] = sum(reason is not None for reason in found) / len(documents)
+        rows.append(row)
+        emit({"language": name} | {key: round(value, 4) for key, value in row.items()})
+    keys = Counter(key for row in rows for key in row)
+    mean = {key: sum(row.get(key, 0) for row in rows) / number for key, number in keys.items()}
+    emit({"language": "mean"} | {key: round(value, 4) for key, value in mean.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -44,7 +44,6 @@ READERS = (
     "fairness -t bpe {} parallel/fi.txt",
     "origin -t bpe {}",
     "cost -t bpe {}",
-    "corpus train-quality --good {} --bad bad.txt -o t.bin",
     "corpus build {} -o t --workers 1",
     "cost --time -t bpe --limit 2 --model tiny {}",
     "pretrain -t bpe --data hostile --sampling none --steps 2 --batch-size 2 --seq-length 32 "

@@ -111,27 +111,22 @@ def floor(files: list[Path]) -> tuple[float, int, int]:
 
 def build(files: list[Path], output: Path) -> CorpusReport:
     """`corpus_build` with every task in this process, so that its processor time can be told."""
-    from datatrove.executor.local import LocalPipelineExecutor
     from datatrove.utils import stats as statistics
     from loguru import logger
 
     from modtok_cli.corpus.build import stages_of
     from modtok_cli.corpus.build_report import load_report
     from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
+    from modtok_cli.corpus.tasks import Tasks
 
     logger.disable("datatrove")
     # Its statistics tell the time of the clock; of the processor is what is asked for here.
     statistics.time = SimpleNamespace(perf_counter=time.process_time)
-    settings = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
-    plan = make_plan(files, settings, output)
+    plan = make_plan(files, BuildSettings(), output)
     begin(plan)
     for stage in stages_of(plan):
         for rank in range(stage.tasks):
-            LocalPipelineExecutor(
-                pipeline=copy.deepcopy(list(stage.blocks)),
-                tasks=stage.tasks,
-                logging_dir=str(plan.work / "logs" / stage.name),
-            )._run_for_rank(rank, 1)
+            Tasks(copy.deepcopy(stage), plan.work / "logs").run_rank(rank)
     return load_report(output)
 
 

@@ -7,7 +7,7 @@ _HEADINGS = {
     "Train": "pretrain",
     "Adapt and serve": "slice, graft, transplant, tokens, export, generate, serve",
     "Evaluate": "eval mcq, eval mt, eval sum, eval bpb, eval compare, eval fetch",
-    "Corpora": "corpus build, corpus count, corpus stats, corpus train-quality",
+    "Corpora": "corpus build, corpus count, corpus stats",
     "Machine": "sample, doctor",
 }
 HEADINGS = {

@@ -1,96 +1,75 @@
-"""Stages of a build as datatrove blocks, from pages to records of each language; word counts.
+"""Pages in, pages of known languages and quality out: blocks of a datatrove pipeline.
 
-A task of the first pipeline takes one shard through reading, text extraction, heuristics, language
-identification and quality scoring. Each block passes on what it keeps and counts what it drops by
-reason and language. The counts are datatrove statistics, named by `report.label`.
+    ReadPages → MainText → IdentifyLanguage → FilterPages → ScoreQuality
+
+A document is a page. `text` is its HTML until `MainText`, then its main text; `metadata` has
+`source` (file and offset), `url` and `date`, and what blocks find: `lang`, `lang_score`, `quality`.
+Blocks count what they drop in datatrove's statistics, named by `report.label`.
 """
 
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
+import zstandard
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import atomic_file, write_bytes
 from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.corpus.build_report import label
-from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
-from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import FINEWEB, PLAN, BuildPlan, Job, load_plan, read_json
-from modtok_cli.corpus.quality import QualityModel
-from modtok_cli.corpus.sandbox import Failed, Sandbox
-from modtok_cli.corpus.sources import read_pages
+from modtok_cli.corpus.parts import SUFFIX, read_part
+from modtok_cli.corpus.plan import MIN_CHARACTERS, read_json
+from modtok_cli.corpus.quality import QualityModel, cut_of
+from modtok_cli.corpus.sandbox import SECONDS, Extractor, Failed, Sandbox, clean
+from modtok_cli.corpus.sources import decode, read_pages
 from modtok_cli.corpus.warc import Bad, Page
-from modtok_cli.text.corpus import count_into
-from modtok_cli.text.counts import WordCounter
-from modtok_cli.text.reading import Reading
-from modtok_cli.text.table_files import TableSource, merge_files, read_header, save_counts
-from modtok_cli.text.workspace import empty_language
 
 BAD_KEPT = 200
-"""Maximum number of bad records of a shard that are listed. All of them are counted."""
-_BEAT_SECONDS = 1.0
+"""Maximum number of bad records of a task that are listed. All of them are counted."""
+
+FIELDS = ("lang", "lang_score", "quality", "url", "date", "source")
+"""Fields of a record behind its text."""
+_LEVEL = 3
 
 Documents = Iterator[Document]
 
 
-class CorpusStep(PipelineStep):
+class Step(PipelineStep):
     """A block that counts what it keeps and drops."""
 
     type = "modtok"
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        # Only the path: the plan may list a million files, and blocks are sent to every task.
-        self.work = str(work)
+        self._listed = 0
 
-    @property
-    def plan(self) -> BuildPlan:
-        """The plan of the build."""
-        return load_plan(self.work)
-
-    def drop(
-        self,
-        reason: str,
-        language: str = "",
-        *,
-        pages: int = 1,
-        paragraphs: int = 0,
-        characters: int = 0,
-    ) -> None:
-        """Count dropped pages or paragraphs."""
-        self._count("dropped", reason, language, pages, paragraphs, characters)
-
-    def drop_page(self, reason: str, language: str, text: str) -> None:
-        """Count a dropped page with its paragraphs."""
-        self.drop(reason, language, paragraphs=text.count("\n") + 1, characters=len(text))
-
-    def drop_paragraph(self, reason: str, language: str, paragraph: str) -> None:
-        """Count a dropped paragraph of a page that may stay."""
-        what = f"paragraph: {reason}"
-        self.drop(what, language, pages=0, paragraphs=1, characters=len(paragraph))
-
-    def change(self, reason: str, language: str, paragraphs: int, characters: int) -> None:
-        """Count a page that is changed."""
-        self._count("changed", reason, language, 1, paragraphs, characters)
-
-    def keep(self, language: str, paragraphs: int, characters: int) -> None:
-        """Count a page that is kept."""
-        self._count("kept", "", language, 1, paragraphs, characters)
-
-    def _count(self, kind: str, reason: str, language: str, *amounts: int) -> None:
-        for unit, amount in zip(("pages", "paragraphs", "characters"), amounts, strict=True):
+    def count(self, kind: str, reason: str = "", language: str = "", **amounts: int) -> None:
+        """Count pages, paragraphs and characters that are "kept", "dropped" or "changed"."""
+        for unit, amount in amounts.items():
             if amount:
                 self.stat_update(label(kind, reason, language, unit), value=amount, unit="task")
 
+    def count_page(self, kind: str, document: Document, reason: str = "") -> None:
+        """Count a page with its text."""
+        text, language = document.text, document.metadata.get("lang", "")
+        sizes = {"paragraphs": text.count("\n") + bool(text), "characters": len(text)}
+        self.count(kind, reason, language, pages=1, **sizes)
 
-class FileStep(CorpusStep):
+    def bad(self, kind: str, source: str, reason: str, detail: str) -> None:
+        """Count a bad record, and list it if it is one of the first."""
+        self.count("dropped", f"bad {kind}: {reason}", pages=1)
+        if self._listed < BAD_KEPT:
+            self._listed += 1
+            self.count("bad", reason, source, **{detail or "-": 1})
+
+
+class FileStep(Step):
     """A block that is a pipeline by itself: it reads and writes files, and yields no documents."""
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
@@ -103,278 +82,240 @@ class FileStep(CorpusStep):
         raise NotImplementedError
 
 
-class Filter(CorpusStep):
+class Filter(Step):
     """A block that changes documents, and keeps or drops each of them; models load on use."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
         """Documents that are kept."""
         for document in data:
             with self.track_time():
-                keep = self._keeps(document)
-            if keep:
+                reason = self.reason(document)
+            if reason is None:
                 yield document
+            else:
+                self.count_page("dropped", document, reason)
 
-    def _keeps(self, document: Document) -> bool:
-        """Change a document; whether it is kept."""
+    def reason(self, document: Document) -> str | None:
+        """Change a document; why it is dropped, None for one that stays."""
         raise NotImplementedError
 
 
-class BadRecords:
-    """The first bad records of a task, saved as `bad/<step>-<rank>.json`."""
+class ReadPages(Step):
+    """Read pages of WARC, WET, HTML, text and JSON lines; a task reads one list of `shards`.
 
-    def __init__(self, plan: BuildPlan, step: str, rank: int) -> None:
-        self._path = plan.work / "bad" / f"{rank:05d}-{step}.json"
-        self._rows: list[dict[str, object]] = []
-
-    def add(self, source: str, reason: str, detail: str) -> None:
-        """Add a record, up to the maximum number."""
-        if len(self._rows) < BAD_KEPT:
-            self._rows.append({"source": source, "reason": reason, "detail": detail})
-
-    def save(self) -> None:
-        """Write them."""
-        write_bytes(self._path, orjson.dumps(self._rows))
-
-
-class ReadPages(CorpusStep):
-    """Read the records of a shard's files."""
+    `shards` are lists of files, or a JSON file with them as `shards`; names are relative to
+    `directory`. Bad records are counted and skipped.
+    """
 
     name = "read"
 
+    def __init__(self, shards: Sequence[Sequence[str]] | Path, directory: str = ".") -> None:
+        super().__init__()
+        self.shards = str(shards) if isinstance(shards, Path) else [[*map(str, s)] for s in shards]
+        self.directory = directory
+
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents without text, with the page's bytes in their metadata."""
-        bad = BadRecords(self.plan, "read", rank)
-        beat = _Heartbeat(self.plan, rank)
-        for name in self.plan.shards[rank]:
-            place = path_of(name) if is_remote(name) else Path(self.plan.directory, name)
-            records = read_pages(place, beat.advance)
+        """Documents with HTML, or with text and `is_html` False."""
+        shards = self.shards
+        lists = read_json(Path(shards))["shards"] if isinstance(shards, str) else shards
+        for name in (name for shard in lists[rank::world_size] for name in shard):
+            place = path_of(name) if is_remote(name) else Path(self.directory, name)
+            records = read_pages(place)
             while True:
                 with self.track_time():
                     record = next(records, None)
+                    source = f"{name}:{getattr(record, 'offset', 0)}"
+                    if isinstance(record, Page):
+                        text = decode(record.data, record.charset, record.is_html)
+                        facts = {"source": source, "url": record.url, "date": record.date}
+                        document = Document(text, source, [], facts)
+                        if not record.is_html:
+                            document.metadata["is_html"] = False
                 if record is None:
                     break
-                if isinstance(record, Bad):
-                    self.drop(f"bad record: {record.reason}")
-                    bad.add(f"{name}:{record.offset}", record.reason, record.detail)
-                elif isinstance(record, Page):
-                    source = f"{name}:{record.offset}"
-                    yield Document("", source, metadata={"page": record, "source": source})
+                if isinstance(record, Page):
+                    yield document
+                elif isinstance(record, Bad):
+                    self.bad("record", source, record.reason, record.detail)
                 else:
-                    self.drop(f"not a page: {record.reason}")
-            beat.next_file(self.plan.stamps[name][0])
-        bad.save()
+                    self.count("dropped", f"not a page: {record.reason}", pages=1)
 
 
-class ExtractText(CorpusStep):
-    """Extract the text of each page in a sandboxed process."""
+class MainText(Step):
+    """Replace HTML by its main text, a paragraph per line, and drop short pages.
+
+    The extractor runs in a process with `seconds` of processor time per page and 2 GiB of memory;
+    a page that takes more is dropped.
+    """
 
     name = "extract"
 
+    def __init__(
+        self,
+        extractor: Extractor = "trafilatura",
+        seconds: float = SECONDS,
+        min_characters: int = MIN_CHARACTERS,
+    ) -> None:
+        super().__init__()
+        self.extractor, self.seconds, self.min_characters = extractor, seconds, min_characters
+
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with text, one unit per line (`content`)."""
-        bad = BadRecords(self.plan, "extract", rank)
-        settings = self.plan.settings
-        repairs = "repair" in settings.filters
-        with Sandbox(
-            settings.page_seconds, extractor=settings.extractor, repairs=repairs
-        ) as sandbox:
+        """Documents with text."""
+        with Sandbox(self.extractor, self.seconds) as sandbox:
             for document in data:
-                page: Page = document.metadata.pop("page")
+                is_html = document.metadata.pop("is_html", True)
                 with self.track_time():
                     try:
-                        found = sandbox.page_text(page.data, page.is_html, page.charset)
+                        text = sandbox.main_text(document.text) if is_html else clean(document.text)
                     except Failed as error:
                         reason, _, detail = str(error).partition(": ")
-                        self.drop(f"bad page: {reason}")
-                        bad.add(document.id, reason, detail)
+                        self.bad("page", document.id, reason, detail)
                         continue
-                for reason, (lines, characters) in found.dropped.items():
-                    self.drop(
-                        f"element: {reason}", pages=0, paragraphs=lines, characters=characters
-                    )
-                if found.repaired[0]:
-                    self.change("repaired", "", *found.repaired)
-                text = found.text
-                if not text:
-                    self.drop("no text")
-                    continue
-                self.keep("", text.count("\n") + 1, len(text))
                 document.text = text
-                document.metadata |= {"url": page.url, "date": page.date, "record": page.record}
-                yield document
-        bad.save()
-
-
-class FilterParagraphs(Filter):
-    """Drop paragraphs that are not text, and pages that are short or mostly not text."""
-
-    name = "heuristics"
-
-    def _keeps(self, document: Document) -> bool:
-        whole = len(document.text)
-        left = []
-        paragraphs = document.text.split("\n")
-        for paragraph, reason in zip(paragraphs, faults(document.text), strict=True):
-            if reason is None:
-                left.append(paragraph)
-            else:
-                self.drop_paragraph(reason, "", paragraph)
-        document.text = "\n".join(left)
-        characters = len(document.text)
-        is_mostly_lost = characters < (1 - MAX_LOST) * whole
-        if is_mostly_lost or characters < self.plan.settings.min_characters:
-            reason = "mostly not text" if is_mostly_lost else "short"
-            self.drop(reason, paragraphs=len(left), characters=characters)
-            return False
-        return True
+                self.count_page("kept", document)
+                if len(text) >= self.min_characters:
+                    yield document
+                else:
+                    self.count_page("dropped", document, "short" if text else "no text")
 
 
 class IdentifyLanguage(Filter):
-    """Identify the language of a page. Drop other languages and paragraphs in another language.
+    """Find the language of each page, as `lang` and `lang_score`; drop other and unsure ones.
 
-    Documents get `lang` and `lang_score`.
+    `model`: a fastText model in place of py3langid's. `threshold`: minimum score.
     """
 
     name = "language"
 
+    def __init__(
+        self,
+        languages: Sequence[str] | None = None,
+        model: Path | None = None,
+        threshold: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.languages = None if languages is None else tuple(languages)
+        self.model, self.threshold = model, threshold
+
     @cached_property
     def _model(self) -> LanguageModel:
-        settings = self.plan.settings
-        path = Path(settings.language_model) if settings.language_model else None
-        return LanguageModel(path, settings.languages)
+        return LanguageModel(self.model, self.languages)
 
-    def _keeps(self, document: Document) -> bool:
-        model, settings = self._model, self.plan.settings
-        paragraphs = document.text.split("\n")
-        language, score = model.page(paragraphs)
-        threshold = settings.language_threshold
-        is_unsure = score < (model.threshold(language) if threshold is None else threshold)
-        if is_unsure or (settings.languages is not None and language not in settings.languages):
-            reason = "language unsure" if is_unsure else "other language"
-            self.drop_page(reason, language, document.text)
-            return False
-        left = []
-        for paragraph in paragraphs:
-            if model.is_other_language(paragraph, language):
-                self.drop_paragraph("other language", language, paragraph)
-            else:
-                left.append(paragraph)
-        document.text = "\n".join(left)
-        if len(document.text) < settings.min_characters:
-            self.drop("short", language, paragraphs=len(left), characters=len(document.text))
-            return False
+    def reason(self, document: Document) -> str | None:
+        """Set the language."""
+        language, score = self._model.identify(document.text)
         document.metadata |= {"lang": language, "lang_score": score}
-        return True
+        if score < (self._model.threshold if self.threshold is None else self.threshold):
+            return "language unsure"
+        is_other = self.languages is not None and language not in self.languages
+        return "other language" if is_other else None
 
 
 class ScoreQuality(Filter):
-    """Score each page and drop those below the threshold, if there is one.
+    """Score each page as `quality`, None without a model, and drop those below a threshold.
 
-    Documents get `quality`, None without a model.
+    With `scores`, a directory, a task counts its pages by score there, for `KeepBest`.
     """
 
     name = "quality"
 
+    def __init__(
+        self, model: Path | None, threshold: float | None = None, scores: Path | None = None
+    ) -> None:
+        super().__init__()
+        self.model, self.threshold, self.scores = model, threshold or 0.0, scores
+
     @cached_property
     def _model(self) -> QualityModel | None:
-        path = self.plan.settings.quality_model
-        return QualityModel(Path(path)) if path else None
+        return QualityModel(self.model) if self.model else None
 
-    def _keeps(self, document: Document) -> bool:
+    def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
+        """Documents with scores."""
+        counted: dict[str, Counter[str]] = {}
+        for document in super().run(data, rank, world_size):
+            meta = document.metadata
+            counted.setdefault(meta["lang"], Counter())[str(meta["quality"])] += 1
+            yield document
+        if self.scores:
+            content = orjson.dumps(counted, option=orjson.OPT_SORT_KEYS)
+            write_bytes(self.scores / f"{rank:05d}.json", content)
+
+    def reason(self, document: Document) -> str | None:
+        """Set the score."""
         score = self._model.score(document.text) if self._model else None
         document.metadata["quality"] = score
-        if score is None or score >= (self.plan.settings.quality_threshold or 0.0):
-            return True
-        self.drop_page("quality", document.metadata["lang"], document.text)
-        return False
+        return "quality" if score is not None and score < self.threshold else None
 
 
-class WriteParts(CorpusStep):
-    """Write the pages of a shard, one file per language, and the histogram of their scores."""
+class KeepBest(Filter):
+    """Keep the best share of the pages of each language, by the counts of all `ScoreQuality`."""
+
+    name = "quality"
+
+    def __init__(self, scores: Path, share: float) -> None:
+        super().__init__()
+        self.scores, self.share = scores, share
+
+    @cached_property
+    def _cuts(self) -> dict[str, float]:
+        totals: dict[str, Counter[float]] = {}
+        for path in sorted(self.scores.glob("*.json")):
+            for language, counted in read_json(path).items():
+                scores = {float(score): number for score, number in counted.items()}
+                totals.setdefault(language, Counter()).update(scores)
+        return {language: cut_of(total, self.share) for language, total in totals.items()}
+
+    def reason(self, document: Document) -> str | None:
+        """By the cut of the language."""
+        meta = document.metadata
+        return "quality" if meta["quality"] < self._cuts[meta["lang"]] else None
+
+
+class WriteRecords(Step):
+    """Write records `<task>.jsonl.zst`, or `<language>/<task>.jsonl.zst`.
+
+    Files of a task appear together when it is done. datatrove's writers write in place, also if
+    another process of the same task is still alive, as on a node that Slurm has lost.
+    """
 
     name = "write"
 
+    def __init__(self, folder: Path, by_language: bool = False) -> None:
+        super().__init__()
+        self.folder, self.by_language = folder, by_language
+
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """End of this pipeline; yields no documents."""
-        scores: dict[str, Counter[str]] = {}
-        with PartWriters(self.plan.work / "parts", rank) as parts:
+        """The documents."""
+        writers: dict[str, Any] = {}
+        with ExitStack() as stack:
+            if not self.by_language:  # a file of each task, also without pages
+                writers[""] = self._open("", rank, stack)
             for document in data:
                 with self.track_time():
                     meta = document.metadata
-                    language, score = meta["lang"], meta["quality"]
-                    fields = ["lang", "lang_score", "quality", "url", "date", "source"]
-                    if self.plan.settings.layout == FINEWEB:
-                        fields.append("record")
-                    parts.write(
-                        language, {"text": document.text} | {name: meta[name] for name in fields}
-                    )
-                    scores.setdefault(language, Counter())[str(score)] += 1
-                    self.keep(language, document.text.count("\n") + 1, len(document.text))
-        write_bytes(
-            self.plan.work / "scores" / f"{rank:05d}.json",
-            orjson.dumps(scores, option=orjson.OPT_SORT_KEYS),
-        )
-        yield from ()
+                    place = meta["lang"] if self.by_language else ""
+                    if place not in writers:
+                        writers[place] = self._open(place, rank, stack)
+                    record = {"text": document.text} | {name: meta.get(name) for name in FIELDS}
+                    writers[place].write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+                yield document
+
+    def _open(self, place: str, rank: int, stack: ExitStack) -> Any:
+        path = stack.enter_context(atomic_file(self.folder / place / f"{rank:05d}{SUFFIX}"))
+        handle = stack.enter_context(path.open("wb"))
+        return stack.enter_context(zstandard.ZstdCompressor(_LEVEL).stream_writer(handle))
 
 
-class CountOrMerge(FileStep):
-    """Write the tables of one task of a stage of `modtok corpus count`."""
+class ReadRecords(Step):
+    """Read the records that the same task of `WriteRecords` has written."""
 
-    name = "count"
+    name = "read records"
 
-    def __init__(self, work: Path, stage: int, memory: int | None = None) -> None:
-        super().__init__(work)
-        self.stage, self.memory = stage, memory
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
 
-    def _do(self, rank: int, world_size: int) -> None:
-        plan = read_json(Path(self.work) / PLAN)
-        for content in plan["stages"][self.stage][rank]:
-            job = Job(**content)
-            # Of a task that was stopped; a final table may be one of an earlier count.
-            if job.last or not Path(job.output).exists():
-                self._write(job, plan)
-
-    def _write(self, job: Job, plan: Any) -> None:
-        # State at the start: a file that changes meanwhile will be counted again.
-        sources = [TableSource(**source) for source in plan["stamps"][job.language] if job.last]
-        reading = Reading(**plan["reading"])
-        inputs, output = [path_of(path) for path in job.inputs], Path(job.output)
-        if self.stage:
-            scratch = Path(self.work) / "scratch" / job.language
-            merge_files(inputs, output, job.language, scratch, sources, reading)
-        else:
-            header = count_into(
-                output,
-                job.language,
-                inputs,
-                reading.of(job.language),
-                sources,
-                memory=self.memory,
-                recorded=reading,
-                may_be_empty=not job.last or len(inputs) > 1,
-            )
-            if header is None:  # the merge expects a table of every task
-                save_counts(WordCounter().result(), output, job.language, sources, reading)
-        if job.last and not read_header(output).unique:
-            output.unlink()
-            raise empty_language(job.language, plan["files"][job.language])
-
-
-class _Heartbeat:
-    """Write how many bytes of a shard are read to a file, for the progress bar."""
-
-    def __init__(self, plan: BuildPlan, rank: int) -> None:
-        self._path = plan.work / "progress" / f"{rank:05d}"
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._before = 0
-        self._last = 0.0
-
-    def advance(self, place: int) -> None:
-        now = time.monotonic()
-        if now - self._last > _BEAT_SECONDS:
-            self._last = now
-            self._path.write_text(str(self._before + place))
-
-    def next_file(self, size: int) -> None:
-        self._before += size
-        self.advance(0)
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
+        """Documents with text."""
+        for record in read_part(self.folder / f"{rank:05d}{SUFFIX}"):
+            yield Document(record.pop("text"), record["source"], [], record)

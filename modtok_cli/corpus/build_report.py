@@ -5,18 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.corpus.plan import STAGES, read_json, work_of
+from modtok_cli.corpus.plan import FILTERS, STAGES, read_json, work_of
 
 REPORT = "corpus.json"
 SECONDS = "seconds.json"
 UNITS = ("pages", "paragraphs", "characters")
-STEPS = (
-    "read", "urls", "extract", "heuristics", "language", "repetition", "stop words", "pii",
-    "quality", "write", "deduplicate",
-)  # fmt: skip
+STEPS = ("read", "url", "extract", "language", *FILTERS[1:], "quality", "deduplicate")
 """Names of the blocks that count, in the order of processing."""
-_SEPARATOR = "|"
 Counts = dict[tuple[str, str, str, str], Counter[str]]
 """(kind, step, reason, language) → unit → number."""
 
@@ -27,26 +25,26 @@ def label(kind: str, reason: str, language: str, unit: str) -> str:
     >>> parse_label(label("dropped", "short", "fi", "pages"))
     ('dropped', 'short', 'fi', 'pages')
     """
-    return _SEPARATOR.join((kind, reason.replace(_SEPARATOR, "/"), language, unit))
+    return orjson.dumps([kind, reason, language, unit]).decode()
 
 
 def parse_label(name: str) -> tuple[str, str, str, str] | None:
     """Parts of a label; None for datatrove's own statistics."""
-    parts = name.split(_SEPARATOR)
-    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
+    if not name.startswith("["):
+        return None
+    kind, reason, language, unit = orjson.loads(name)
+    return kind, reason, language, unit
 
 
 @dataclass
 class CorpusReport:
     """Counts of each language that was written, and of each reason for dropping text.
 
-    `languages`: language, pages, paragraphs, characters, and *_before deduplication;
-    `near_duplicates`: pages dropped as such, `near_share`: their share of the pages compared.
+    `languages`: language, pages, paragraphs, characters, and *_before deduplication.
     `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters,
     and `share`, the part of all characters of the pages that were read.
     `changed`: the same fields, of text that was changed.
     `bad`: the first bad records; `source` is file:offset. `seconds`: processor time by step.
-    `folders`: the directories that were written, if they are not named after the languages.
     """
 
     output: Path
@@ -55,7 +53,6 @@ class CorpusReport:
     changed: list[dict[str, Any]] = field(default_factory=list)
     bad: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
-    folders: list[str] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows for standard output: kept text, then dropped text."""
@@ -68,22 +65,28 @@ def collect(work: Path, output: Path) -> CorpusReport:
     """Sum the statistics of all tasks in `work`."""
     counts: Counts = defaultdict(Counter)
     seconds: Counter[str] = Counter()
+    report = CorpusReport(output)
     for stage in STAGES:
         for path in sorted((work / "logs" / stage / "stats").glob("*.json")):
             for block in read_json(path):
                 step = block["name"].removeprefix("modtok: ")
                 seconds[step] += _total(block["time_stats"])
                 for name, value in block["stats"].items():
-                    if parsed := parse_label(name):
-                        kind, reason, language, unit = parsed
+                    kind, reason, language, unit = parse_label(name) or ("", "", "", "")
+                    if kind == "bad":
+                        report.bad.append({"source": language, "reason": reason, "detail": unit})
+                    # The second stage drops pages as the fourth does.
+                    elif kind and stage != STAGES[1]:
                         counts[kind, step, reason, language][unit] += int(_total(value))
-    report = CorpusReport(output)
     report.seconds = {step: round(spent, 3) for step, spent in seconds.items()}
     report.dropped = _rows(counts, "dropped")
     report.changed = _rows(counts, "changed")
-    report.languages = _languages(counts)
-    for path in sorted((work / "bad").glob("*.json")):
-        report.bad += read_json(path)
+    languages = sorted(key[3] for key in counts if key[:2] == ("kept", "deduplicate"))
+    for name in languages:
+        after, before = (counts[kind, "deduplicate", "", name] for kind in ("kept", "before"))
+        sizes = {unit: after[unit] for unit in UNITS}
+        sizes |= {f"{unit}_before": before[unit] for unit in UNITS}
+        report.languages.append({"language": name, **sizes})
     return report
 
 
@@ -92,32 +95,13 @@ def _total(statistic: Any) -> Any:
     return statistic["total"] if isinstance(statistic, dict) else statistic
 
 
-def _languages(counts: Counts) -> list[dict[str, Any]]:
-    rows = []
-    for language in sorted(key[3] for key in counts if key[:2] == ("kept", "deduplicate")):
-        after, before = (counts["kept", step, "", language] for step in ("deduplicate", "write"))
-        near, below = (
-            counts["dropped", "deduplicate", reason, language]["pages"]
-            for reason in ("near-duplicate", "quality")
-        )
-        compared = before["pages"] - below
-        rows.append(
-            {"language": language}
-            | {unit: after[unit] for unit in UNITS}
-            | {f"{unit}_before": before[unit] for unit in UNITS}
-            | {"near_duplicates": near}
-            | {"near_share": round(near / compared, 6) if compared else 0.0}
-        )
-    return rows
-
-
 def _rows(counts: Counts, wanted: str) -> list[dict[str, Any]]:
     """Counts of a kind by step, in the order of processing; `share` is of all characters read."""
     order = {step: place for place, step in enumerate(STEPS)}
     whole = sum(
         each["characters"]
         for (kind, step, _, _), each in counts.items()
-        if kind != "changed" and step == "extract"
+        if kind == "kept" and step == "extract"
     )
     return [
         {"step": step, "reason": reason, "language": language or None}
@@ -153,15 +137,14 @@ def load_report(output: Path) -> CorpusReport:
     spent = work_of(output) / SECONDS
     seconds = read_json(spent) if spent.is_file() else {}
     names = ("languages", "dropped", "changed", "bad")
-    folders = content.get("folders", []) if isinstance(content, dict) else None
-    if not isinstance(folders, list) or not all(_is_rows(content.get(name)) for name in names):
+    if not (isinstance(content, dict) and all(_is_rows(content.get(name)) for name in names)):
         raise ModtokError(
             "not a report of modtok corpus build",
             where=output / REPORT,
             remedy="build with --force",
         )
     rows = {name: content[name] for name in names}
-    return CorpusReport(output, **rows, seconds=seconds, folders=folders)
+    return CorpusReport(output, **rows, seconds=seconds)
 
 
 def _is_rows(value: Any) -> bool:

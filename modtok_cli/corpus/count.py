@@ -120,7 +120,7 @@ def corpus_count(
         given |= {"memory": memory, "force": force, "progress": progress}
         return write_counts(names, threads=threads, **given)
     require("modtok corpus count --executor", corpus=("datatrove",))
-    from modtok_cli.corpus.blocks import CountOrMerge
+    from modtok_cli.corpus.count_blocks import CountOrMerge
 
     options = check_executor(executor, executor_options or {})
     reading, output = recorded_reading(reading, memory), Path(output).absolute()

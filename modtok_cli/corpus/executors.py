@@ -148,18 +148,10 @@ def one_caller(output: Path, kind: str) -> Iterator[None]:
 
 
 def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
-    """Run every stage with datatrove's local executor, in a pool that detects killed workers.
+    """Run every stage in a pool that detects killed workers."""
+    from modtok_cli.corpus.tasks import Tasks
 
-    The executor's own pool waits forever if one of its processes is killed.
-    """
-    from datatrove.executor.local import LocalPipelineExecutor
-
-    executors = [
-        LocalPipelineExecutor(
-            pipeline=list(stage.blocks), tasks=stage.tasks, logging_dir=str(logs / stage.name)
-        )
-        for stage in stages
-    ]
+    executors = [Tasks(stage, logs) for stage in stages]
     waiting = [(each, each.get_incomplete_ranks()) for each in executors]
     if not any(ranks for _, ranks in waiting):
         return
@@ -167,7 +159,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     context = get_context("forkserver")
     # Imported once by the server, not by every worker.
     blocks = {type(block).__module__ for stage in stages for block in stage.blocks}
-    context.set_forkserver_preload([LocalPipelineExecutor.__module__, *sorted(blocks)])
+    context.set_forkserver_preload([Tasks.__module__, *sorted(blocks)])
     with starting_processes():
         pool = ProcessPoolExecutor(
             min(workers, max(len(ranks) for _, ranks in waiting)),
@@ -177,9 +169,8 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
         )
     try:
         for executor, ranks in waiting:
-            # Local rank 1: only local rank 0 writes to the terminal.
             with starting_processes():
-                futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
+                futures = [pool.submit(executor.run_rank, rank) for rank in ranks]
             pending: set[Future[Any]] = set(futures)
             while pending:
                 done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_EXCEPTION)

@@ -17,27 +17,15 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
+from modtok_cli.corpus.sandbox import SECONDS, Extractor
 
-VERSION = 3
-LAYOUTS = ("languages", "fineweb-2")
-"""Layouts of the output: JSON lines in a directory per language, or Parquet as FineWeb-2 has it."""
-FINEWEB = LAYOUTS[1]
-FILTERS = ("repair", "repetition", "stop-words", "sites", "pii")
-"""Steps that can be switched off or on."""
-DEFAULT_FILTERS = FILTERS[:-1]
-STAGES = (
-    "1-pages",
-    "2-signatures",
-    "3-pairs",
-    "4-clusters",
-    "5-hashes",
-    "6-repeated",
-    "7-corpus",
-    "8-publish",
-)
+VERSION = 4
+FILTERS = ("url", "gopher-repetition", "gopher-quality", "c4", "pii")
+"""Filters that can be switched on, in the order of their work."""
+STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
 """Pipelines of a build; also the directories of their logs."""
-NEAR_STAGES = STAGES[1:4]
-"""Stages of a build with near-duplicates only."""
+MIN_CHARACTERS = 200
+"""Minimum number of characters of a page."""
 SHARD_BYTES = 32 << 20
 """Smaller files are grouped into shards of about this size; a larger file is a shard."""
 PLAN = "plan.json"
@@ -61,27 +49,22 @@ class Stage:
 class BuildSettings:
     """Settings that decide which text is kept.
 
-    `languages`: None for all. `language_threshold`: None for one by language. `page_seconds`:
-    processor time for the text of one page.
-    `quality_top`: fraction of the pages to keep by quality in each language. `near`: whether
-    near-duplicates are dropped. `layout`: one of `LAYOUTS`. `extractor`: one of
-    `extractors.EXTRACTORS`. `filters`: names of `FILTERS` that are on. `blocked_urls`: a file of
-    hosts and addresses.
+    `languages`: None for all. `language_threshold`: None for the model's. `page_seconds`:
+    processor time for the main text of one page. `quality_top`: fraction of the pages to keep by
+    quality in each language. `extractor`: one of `sandbox.EXTRACTORS`. `filters`: names of
+    `FILTERS`.
     """
 
-    languages: tuple[str, ...] | None
-    language_model: str | None
-    language_threshold: float | None
-    page_seconds: float
-    min_characters: int
-    quality_model: str | None
-    quality_threshold: float | None
-    quality_top: float | None
-    near: bool = False
-    layout: str = LAYOUTS[0]
-    extractor: str = "modtok"
-    filters: tuple[str, ...] = DEFAULT_FILTERS
-    blocked_urls: str | None = None
+    languages: tuple[str, ...] | None = None
+    language_model: str | None = None
+    language_threshold: float | None = None
+    page_seconds: float = SECONDS
+    min_characters: int = MIN_CHARACTERS
+    quality_model: str | None = None
+    quality_threshold: float | None = None
+    quality_top: float | None = None
+    extractor: Extractor = "trafilatura"
+    filters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,10 +99,6 @@ class BuildPlan:
         )
         return key
 
-    def sizes(self) -> list[int]:
-        """Size of each shard in bytes."""
-        return [sum(self.stamps[file][0] for file in shard) for shard in self.shards]
-
 
 @dataclass(frozen=True)
 class Job:
@@ -148,8 +127,7 @@ def make_plan(
     Raises:
         UsageError: a name is not UTF-8.
     """
-    named = (settings.language_model, settings.quality_model, settings.blocked_urls)
-    models = [Path(name) for name in named if name]
+    models = [Path(name) for name in (settings.language_model, settings.quality_model) if name]
     for path in (*files, *models, output):
         check_name(path)
     stamps = {str(file): _stamp(file) for file in files}

@@ -15,14 +15,15 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
 from modtok_cli.corpus.build_report import REPORT, SECONDS, collect, load_report
-from modtok_cli.corpus.parts import NAME, is_folder, is_part, is_table, read_part
-from modtok_cli.corpus.plan import FINEWEB, BuildPlan, read_json
+from modtok_cli.corpus.language import NAME
+from modtok_cli.corpus.parts import is_part, read_part
+from modtok_cli.corpus.plan import BuildPlan, load_plan, read_json
 from modtok_cli.text.streams import Broken
 
 _FIELDS = {"text", "lang", "lang_score", "source"}
 _STALE = "stale.json"
 # Statistics and bad records of the tasks stay: a build killed at its very end reports them again.
-_BETWEEN = ("parts", "scores", "near", "hashes", "sites", "repeated", "frequent", "out", "progress")
+_BETWEEN = ("pages", "scores", "hashes", "repeated", "out")
 
 
 class Publish(FileStep):
@@ -30,8 +31,12 @@ class Publish(FileStep):
 
     name = "publish"
 
+    def __init__(self, work: Path) -> None:
+        super().__init__()
+        self.work = str(work)
+
     def _do(self, rank: int, world_size: int) -> None:
-        publish(self.plan)
+        publish(load_plan(self.work))
 
 
 def publish(plan: BuildPlan) -> None:
@@ -60,8 +65,6 @@ def publish(plan: BuildPlan) -> None:
         if name not in folders["written"]:
             _remove(output / name)
     fsync_directory(output)
-    if plan.settings.layout == FINEWEB:
-        report.folders = folders["written"]
     content = {"format": "modtok corpus", "build": plan.key} | asdict(report)
     # The report of the same build is always the same; what varies is stored beside the logs.
     seconds = content.pop("seconds")
@@ -109,10 +112,9 @@ def replaced_folders(output: Path) -> list[str]:
         report = load_report(output)
     except ModtokError:  # damaged, and about to be replaced
         return []
-    names: list[object] = [*report.folders] or [row.get("language") for row in report.languages]
     return [
         name
-        for name in names
+        for name in (row.get("language") for row in report.languages)
         if isinstance(name, str)
         and NAME.fullmatch(name)
         and (output / name).is_dir()
@@ -126,9 +128,7 @@ def _is_of_build(place: Path) -> bool:
     if not place.is_dir():
         return False
     files = [entry for entry in place.rglob("*") if not entry.is_dir()]
-    if all(is_part(file, place.parent) for file in files):
-        return all(_is_record(file) for file in files)
-    return is_folder(place) and all(is_table(file) for file in files)
+    return all(is_part(file, place.parent) and _is_record(file) for file in files)
 
 
 def _is_record(part: Path) -> bool:

@@ -99,16 +99,12 @@ def _needs(options: Mapping[str, Any]) -> dict[str, float]:
 def _run_stage(
     ray: Any, stage: Stage, logs: Path, workers: int | None, needs: Mapping[str, float]
 ) -> None:
-    from datatrove.executor.local import LocalPipelineExecutor
+    from modtok_cli.corpus.tasks import Tasks
 
     waiting = missing(stage, logs)
     if not waiting:
         return
-    executor = ray.put(
-        LocalPipelineExecutor(
-            pipeline=list(stage.blocks), tasks=stage.tasks, logging_dir=str(logs / stage.name)
-        )
-    )
+    executor = ray.put(Tasks(stage, logs))
     task = ray.remote(run_rank).options(max_retries=_RETRIES, **needs)
     running: list[Any] = []
     try:
@@ -127,4 +123,4 @@ def run_rank(executor: Any, rank: int) -> None:
     from loguru import logger
 
     logger.disable("datatrove")
-    executor._run_for_rank(rank, 1)  # only local rank 0 writes to the terminal
+    executor.run_rank(rank)

@@ -262,11 +262,11 @@ class Jobs:
         return None
 
     def _submit(self, stage: Stage, after: Sequence[str]) -> list[str]:
-        from datatrove.executor.slurm import SlurmPipelineExecutor
+        from modtok_cli.corpus.tasks import Array
 
         ids = _Ids(int(self._options.get("job_id_position", -1)))
         try:
-            executor = SlurmPipelineExecutor(
+            executor = Array(
                 pipeline=list(stage.blocks),
                 tasks=stage.tasks,
                 logging_dir=str(self._logs / stage.name),
@@ -276,8 +276,6 @@ class Jobs:
                 job_id_retriever=ids,
                 **self._options,
             )
-            # A job that waits for ever once a task has failed.
-            executor.launch_merge_stats = _nothing
             self._save(submitting=stage.name)
             executor.launch_job()
         except (TypeError, ValueError, ArithmeticError) as error:  # unknown, or no number
@@ -334,10 +332,6 @@ class _Ids:
     def __call__(self, output: str) -> str:
         self.found.append(output.split()[self.position])
         return self.found[-1]
-
-
-def _nothing() -> None:
-    pass
 
 
 def missing(stage: Stage, logs: Path) -> list[int]:

@@ -10,7 +10,6 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
-from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import MAX_BYTES, Bad, Page, Record, read_warc
 from modtok_cli.text.directory import Directory
@@ -31,6 +30,11 @@ FORMATS = {
 _KNOWN = ".warc, .wet, .html, .txt, .jsonl (also .gz or .zst)"
 # Web servers append a language or number: page.html.fi, index.htm.1
 _LAST_TWO = re.compile(r"(\.[a-z]+)\.[A-Za-z0-9_-]{1,8}$")
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{2,40})", re.I)
+_HEAD = 2048
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+# Declared by default. Not believed if the bytes look like another script.
+_DEFAULTS = frozenset({"windows-1252", "cp1252", "iso-8859-1", "latin-1", "us-ascii", "utf-8"})
 
 
 def format_of(path: Path) -> str | None:
@@ -92,9 +96,7 @@ def find_files(
     return sorted(files)
 
 
-def read_pages(
-    path: Path, advance: Advance | None = None, limit: int = MAX_BYTES
-) -> Iterator[Record]:
+def read_pages(path: Path, limit: int = MAX_BYTES) -> Iterator[Record]:
     """Yield every page of a file; damaged records do not stop the reading.
 
     Raises:
@@ -102,16 +104,16 @@ def read_pages(
     """
     kind = format_of(path)
     if kind == "warc":
-        return read_warc(path, advance, limit)
+        return read_warc(path, limit)
     if kind == "html":
-        return _read_html(path, advance, limit)
-    return _read_lines(path, advance, limit, is_json=kind == "json")
+        return _read_html(path, limit)
+    return _read_lines(path, limit, is_json=kind == "json")
 
 
-def _read_html(path: Path, advance: Advance | None, limit: int) -> Iterator[Record]:
+def _read_html(path: Path, limit: int) -> Iterator[Record]:
     data = b""
     try:
-        for chunk in _chunks(path, advance):
+        for chunk in read_chunks(path):
             data += chunk
             if len(data) > limit:
                 yield Bad(0, "too large", f"over {limit:,} bytes")
@@ -122,10 +124,10 @@ def _read_html(path: Path, advance: Advance | None, limit: int) -> Iterator[Reco
     yield Page(data, True, 0)
 
 
-def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) -> Iterator[Record]:
+def _read_lines(path: Path, limit: int, is_json: bool) -> Iterator[Record]:
     offset = 0
     try:
-        for line, size in _lines(path, advance, limit):
+        for line, size in _lines(path, limit):
             if line is None:
                 yield Bad(offset, "too large", f"{size:,} bytes")
             elif line.strip():
@@ -155,11 +157,11 @@ def _json_page(line: bytes, offset: int) -> Record:
     )
 
 
-def _lines(path: Path, advance: Advance | None, limit: int) -> Iterator[tuple[bytes | None, int]]:
+def _lines(path: Path, limit: int) -> Iterator[tuple[bytes | None, int]]:
     """(line, size with its newline); the line is None if it is longer than `limit`."""
     held: list[bytes] = []
     size = 0
-    for chunk in _chunks(path, advance):
+    for chunk in read_chunks(path):
         start = 0
         while (stop := chunk.find(b"\n", start)) >= 0:
             piece = chunk[start:stop]
@@ -175,13 +177,38 @@ def _lines(path: Path, advance: Advance | None, limit: int) -> Iterator[tuple[by
         yield (b"".join(held) if size <= limit else None), size
 
 
-def _chunks(path: Path, advance: Advance | None) -> Iterator[bytes]:
-    place = 0
+def decode(data: bytes, declared: str | None, is_html: bool) -> str:
+    """Decode `data`; bytes that fit no encoding become U+FFFD.
 
-    def read(amount: float) -> None:
-        nonlocal place
-        place += int(amount)
-        if advance:
-            advance(place)
+    In this order: a byte order mark; UTF-8, if the bytes are valid; the charset declared by server
+    or page, if the bytes are valid and it is not a default Latin-1 over what looks like another
+    script; the detected charset.
 
-    return read_chunks(path, read)
+    >>> decode("ääni".encode("latin-1"), "utf-8", False), decode(b"\\xef\\xbb\\xbfa", None, False)
+    ('ääni', 'a')
+    """
+    from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, errors="replace")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data" and len(data) - error.start < 4:
+            return data[: error.start].decode()  # truncated by the crawler within a character
+    meta = _META.search(data, 0, _HEAD) if is_html else None
+    declarations = [declared, meta[1].decode("ascii") if meta else None]
+    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in declarations if name]
+    guessed = detect_encoding(data)
+    candidates = [name for name in known if name and name.lower() not in _DEFAULTS]
+    if guessed:
+        candidates.append(guessed)
+    candidates += [name for name in known if name]
+    for name in candidates:
+        try:
+            text = data.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        return text
+    return data.decode(errors="replace")

@@ -1,30 +1,25 @@
-"""Read pages from WARC and WET files, tolerating damaged records.
+"""Read pages from WARC and WET files by fastwarc, and go on after damage.
 
-The framing of records and their header are read here, because reading must continue after damage
-and writers differ in line ends, case and folded lines. fastwarc parses the HTTP message.
+fastwarc stops at the first damaged byte. Here the file is then searched for the next record, and
+read from there.
 """
 
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import zstandard
 
-from modtok_cli.corpus.members import Advance, Member, members
-from modtok_cli.text.streams import Broken
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.remote import path_of
 
 MAX_BYTES = 8 << 20
 """Maximum size of a page in bytes; Common Crawl itself truncates at 1 to 5 MiB."""
 
-
-_START = b"WARC/1."
-_MAX_HEADER = 1 << 16
-_END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
-_FOLD = re.compile(r"\r?\n[ \t]+")
 _HTTP_HEAD = (
     b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\nContent-Length: "
 )
@@ -35,8 +30,17 @@ _HTML = ("text/html", "application/xhtml+xml")
 _WITH_PAGES = ("response", "resource", "conversion")
 # A record that claims more is not decompressed to find its end; the next one is searched.
 _ABANDON = 1 << 30
+_MAX_HEADER = 1 << 16
 _LOOKS_HTML = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|title|p|div)\b", re.I)
 _SLICE = 1 << 11  # limits what zstd can expand to at once, see text.streams
+# The begin of a record in a file of each kind; a zstd file may begin with its dictionary.
+_GZIP, _ZSTD, _DICTIONARY, _PLAIN = (
+    b"\x1f\x8b\x08",
+    b"\x28\xb5\x2f\xfd",
+    b"\x5d\x2a\x4d\x18",
+    b"WARC/",
+)
+_MAX_DICTIONARY = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Page:
 
     `data` is HTML or plain text, `charset` the one that the server declared. `offset` is the start
     of its record: in bytes of the stored file for WARC (as for `dd` or an index), of the
-    decompressed text for lines, 0 for a file with one page. `record` is the WARC record's id.
+    decompressed text for lines, 0 for a file with one page.
     """
 
     data: bytes
@@ -54,7 +58,6 @@ class Page:
     charset: str | None = None
     url: str | None = None
     date: str | None = None
-    record: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,7 @@ class Bad:
 Record = Page | Skipped | Bad
 
 
-def read_warc(
-    path: Path, advance: Advance | None = None, limit: int = MAX_BYTES
-) -> Iterator[Record]:
+def read_warc(path: Path, limit: int = MAX_BYTES) -> Iterator[Record]:
     """Yield for every record of a WARC or WET file its page, or why it has none, or its error.
 
     Records are gzip members, zstd frames (also with a dictionary) or plain. `limit` is the maximum
@@ -87,71 +88,139 @@ def read_warc(
     Raises:
         ModtokError: the file cannot be read.
     """
-    for member in members(path, _START, advance):
-        try:
-            while member.peek(1):
-                _skip_blank(member)
-                if member.peek(1):
-                    yield _next_record(member, limit)
-        except Broken as error:
-            yield Bad(member.place, "damaged", str(error))
-
-
-def _skip_blank(member: Member) -> None:
-    """Skip the empty lines between records."""
-    while (piece := member.peek(64)) and not (rest := piece.lstrip(b"\r\n")):
-        member.read(len(piece))
-    if piece:
-        member.read(len(piece) - len(rest))
-
-
-def _next_record(member: Member, limit: int) -> Record:
-    place = member.place
-    start = member.peek(_MAX_HEADER)
-    end = _END_OF_HEADER.search(start)
-    fields = _fields(start[: end.start()]) if end else {}
-    length = fields.get("content-length", "")
-    if not (start.startswith(_START) and end and re.fullmatch("[0-9]{1,15}", length)):
-        member.read(1)
-        member.skip_to(_START)
-        return Bad(place, "no WARC header")
-    member.read(end.end())
-    size = int(length)
-    name = fields.get("warc-type", "unknown").lower()
-    if name not in _WITH_PAGES:
-        member.skip(size)
-        return Skipped(f"WARC {name}")
-    if size > limit:
-        if size > _ABANDON:
-            member.abandon()
-        else:
-            member.skip(size)
-        return Bad(place, "too large", f"{size:,} bytes")
-    content = member.read(size)
-    behind = member.peek(64)
-    ends = behind.startswith(b"\r\n\r\n") or behind.lstrip(b"\r\n")[:7] in (b"", _START)
-    if len(content) < size or not ends:
-        # The declared length is wrong: the next record may start within it.
-        member.unread(content)
-        member.skip_to(_START)
-        return Bad(place, "wrong length")
     try:
-        return _parse(fields, content, name, place, limit)
+        with path_of(path).open("rb") as handle:
+            archive = _Archive(handle, limit)
+            start: int | None = 0
+            while start is not None:
+                start = yield from archive.records(start)
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror or error}", where=path) from error
+
+
+class _Archive:
+    """An open file; `records` reads from the start of a record to the next damage."""
+
+    def __init__(self, handle: BinaryIO, limit: int) -> None:
+        self._handle, self._limit = handle, limit
+        magic = handle.read(8)
+        self._head = b""
+        self._mark = _GZIP if magic.startswith(_GZIP) else _PLAIN
+        if magic.startswith((_ZSTD, _DICTIONARY)):
+            self._mark = _ZSTD
+        size = int.from_bytes(magic[4:], "little")
+        if magic.startswith(_DICTIONARY) and size <= _MAX_DICTIONARY:
+            self._head = magic + handle.read(size)
+        self._lost: Bad | None = None
+
+    def records(self, start: int) -> Generator[Record, None, int | None]:
+        """Records from an offset on; returns the offset to go on from, None at the end."""
+        place, is_open = start, True
+        try:
+            for record in self._from(start):
+                place, is_open = record.stream_pos, True
+                found, is_whole = _read(record, place, self._limit)
+                if self._lost:
+                    yield self._lost
+                    self._lost = None
+                yield found
+                if not is_whole:
+                    return self._next(place)[1]
+                is_open = False
+        except OSError as error:
+            if error.errno is not None:  # of the file, not of its content
+                raise
+            first, after = self._next(place)
+            bad = Bad(place if is_open else first, "damaged", str(error))
+            # Behind a whole record the next search may find the damaged one, which is then told.
+            if is_open or after is None:
+                self._lost = None
+                yield bad
+            else:
+                self._lost = bad
+            return after
+        return None
+
+    def _from(self, start: int) -> Any:
+        from fastwarc.warc import ArchiveIterator
+
+        self._handle.seek(start)
+        stream: Any = self._handle
+        if self._head and start:
+            stream = _Behind(self._head, self._handle)
+        return ArchiveIterator(
+            stream, parse_http=False, quirks_mode=True, max_header_len=_MAX_HEADER
+        )
+
+    def _next(self, place: int) -> tuple[int, int | None]:
+        """Offset of the first mark after a record's start, and of the first that is a record's."""
+        first = None
+        while (at := self._find(place + 1)) is not None:
+            first, place = at if first is None else first, at
+            try:
+                record = next(iter(self._from(at)), None)
+            except OSError:
+                continue
+            if record and record.stream_pos == at:
+                return first, at
+        return place if first is None else first, None
+
+    def _find(self, start: int) -> int | None:
+        """Offset of the next mark in the file from `start` on."""
+        self._handle.seek(start)
+        held = b""
+        while piece := self._handle.read(1 << 20):
+            held += piece
+            place = held.find(self._mark)
+            if place >= 0:
+                return start + place
+            start += len(held) - len(self._mark) + 1
+            held = held[-len(self._mark) + 1 :]
+        return None
+
+
+class _Behind(io.RawIOBase):
+    """The dictionary of a zstd file, then the file from where it stands."""
+
+    def __init__(self, head: bytes, handle: BinaryIO) -> None:
+        self._head, self._handle = head, handle
+
+    def read(self, size: int = -1) -> bytes:
+        piece, self._head = self._head[:size], self._head[size:]
+        return piece or self._handle.read(size)
+
+    def tell(self) -> int:
+        return self._handle.tell() - len(self._head)
+
+    def readable(self) -> bool:
+        return True
+
+
+def _read(record: Any, place: int, limit: int) -> tuple[Record, bool]:
+    """What a record is, and whether it was read to its end."""
+    fields = {name.lower(): value.strip() for name, value in reversed(record.headers.items())}
+    if not re.fullmatch("[0-9]{1,15}", fields.get("content-length", "")):
+        return Bad(place, "no WARC header"), True
+    size = int(fields["content-length"])
+    name = fields.get("warc-type", "unknown").lower()
+    if size > _ABANDON:
+        return Bad(place, "too large", f"{size:,} bytes"), False
+    has_page = name in _WITH_PAGES and size <= limit
+    pieces, left = [], size
+    while left and (piece := record.reader.read(min(left, 1 << 20))):
+        left -= len(piece)
+        if has_page:
+            pieces.append(piece)
+    if left:
+        return Bad(place, "wrong length"), False
+    if name not in _WITH_PAGES:
+        return Skipped(f"WARC {name}"), True
+    if not has_page:
+        return Bad(place, "too large", f"{size:,} bytes"), True
+    try:
+        return _parse(fields, b"".join(pieces), name, place, limit), True
     except OSError as error:  # fastwarc raises it for any invalid content
-        return Bad(place, "damaged", str(error))
-
-
-def _fields(head: bytes) -> dict[str, str]:
-    """Fields of the header of a record by names in small letters (ISO 28500, 4), the first of each.
-
-    A line that begins with white space continues the one before.
-    """
-    lines = _FOLD.sub(" ", head.decode(errors="replace")).split("\n")[1:]
-    fields: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip().lower(), value.strip())
-    return fields
+        return Bad(place, "damaged", str(error)), True
 
 
 def _parse(fields: dict[str, str], content: bytes, name: str, place: int, limit: int) -> Record:
@@ -165,7 +234,7 @@ def _parse(fields: dict[str, str], content: bytes, name: str, place: int, limit:
 
         record = WarcRecord.from_bytes(_HTTP_HEAD + b"%d\r\n\r\n" % len(content) + content)
         # quirks mode: servers use various line ends
-        record.parse_http(auto_decode="none", quirks_mode=True, strict_mode=False)
+        record.parse_http(auto_decode="none", quirks_mode=True)
         status = record.http_headers.status_code
         if status is not None and not 200 <= status < 300:
             return Skipped(f"HTTP {status // 100}xx")
@@ -181,15 +250,8 @@ def _parse(fields: dict[str, str], content: bytes, name: str, place: int, limit:
     is_html = name != "conversion" and (kind in _HTML or _looks_html(data))
     if not (kind or is_html or name == "conversion"):
         return Skipped("not HTML")
-    return Page(
-        data,
-        is_html,
-        place,
-        charset,
-        fields["warc-target-uri"].strip("<>") if "warc-target-uri" in fields else None,
-        fields.get("warc-date"),
-        fields.get("warc-record-id"),
-    )
+    url = fields["warc-target-uri"].strip("<>") if "warc-target-uri" in fields else None
+    return Page(data, is_html, place, charset, url, fields.get("warc-date"))
 
 
 def _looks_html(data: bytes) -> bool:

@@ -167,10 +167,11 @@ def packed(place: Path) -> None:
 
 
 def crawl(place: Path) -> None:
-    """Pages of the sample text as a crawl has them, and what a classifier learns from."""
+    """Pages of the sample text as a crawl has them, and a classifier."""
     from helpers.crawl import compressed, http, page, paragraphs, record
+    from helpers.fasttext_files import write_model
 
-    skip_without("datatrove", "fastwarc", "floret")
+    skip_without("datatrove", "fastwarc")
     (place / "crawl").mkdir()
     for name in LANGUAGES:
         pages = [paragraphs(name)[n : n + 5] for n in range(0, 15, 5)]
@@ -179,18 +180,7 @@ def crawl(place: Path) -> None:
         ]
         content = b"".join(compressed(one, "gz") for one in records)
         (place / "crawl" / f"{name}.warc.gz").write_bytes(content)
-    shutil.copy(place / "data" / "fr.jsonl", place / "wiki.jsonl")
-    shutil.copy(place / "fr.txt", place / "books.txt")
-    (place / "data" / "en").mkdir()
-    shutil.move(place / "data" / "en.jsonl", place / "data" / "en")
-    shutil.copy(place / "en.txt", place / "data" / "en")
-
-
-def judged(place: Path) -> None:
-    crawl(place)
-    words = "--good wiki.jsonl --good books.txt --bad data/en"
-    must("corpus", "train-quality", *words.split())
-    shutil.rmtree(place / "data" / "en")  # a build replaces no text of others
+    write_model(place / "quality.bin", {"the": "good", "buy": "bad"}, ["good", "bad"])
 
 
 MADE: list[Path] = []
@@ -249,8 +239,7 @@ SETUP = {
     **{path: equipped for path in COMMANDS if MODELS & {*path}},
     ("slice",): drafted,
     ("pretrain",): lambda _: skip_without("megatron"),
-    ("corpus", "build"): judged,
-    ("corpus", "train-quality"): crawl,
+    ("corpus", "build"): crawl,
     ("corpus", "count"): lambda _: skip_without("datatrove"),
     ("corpus", "stats"): packed,
     ("extract",): packed,

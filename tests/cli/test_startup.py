@@ -52,6 +52,7 @@ def test_cost_and_all_help_need_no_extra() -> None:
     ).replace("sys.argv[1:]", "['cost', '--model', '0.5b']")
     extras = "torch megatron transformers tokenizers huggingface_hub tiktoken pyarrow gguf yaml"
     extras += " matplotlib scipy lm_eval sacrebleu datatrove fastwarc resiliparse vllm"
+    extras += " trafilatura py3langid"
     done = python("-c", probe, extras)
     assert done.returncode == 0, done.stderr
     assert "0.5b" in done.stdout

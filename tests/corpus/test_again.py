@@ -19,14 +19,13 @@ from modtok_cli.corpus.build_report import CorpusReport, load_report
 from modtok_cli.corpus.count import corpus_count
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, make_plan, work_of
-from modtok_cli.corpus.quality import QualityModel, corpus_train_quality
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.reading import Reading
 
 count_shards = partial(corpus_count, executor="local")
 PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
-SETTINGS = BuildSettings(None, None, 0.4, 5.0, 200, None, None, None)
+SETTINGS = BuildSettings()
 
 
 def test_what_is_replaced_is_removed_as_it_is(tmp_path: Path) -> None:
@@ -99,13 +98,6 @@ def test_languages_without_pages_are_reported(tmp_path: Path) -> None:
     assert load_report(output).dropped[-1]["reason"] == "other language"
 
 
-def test_files_without_a_byte(tmp_path: Path) -> None:
-    for name in ("a.txt", "b.warc"):
-        (tmp_path / name).write_bytes(b"")
-    plan = make_plan(find_files([tmp_path]), SETTINGS, tmp_path / "data")
-    assert plan.sizes() == [0]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
 def test_name_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"p\xe4ge.txt")
@@ -138,7 +130,7 @@ def test_only_the_corpus_itself_is_excluded_from_the_input(tmp_path: Path) -> No
 def test_retrained_model_makes_another_build(tmp_path: Path) -> None:
     model = tmp_path / "quality.bin"
     model.write_bytes(b"one")
-    settings = BuildSettings(None, None, 0.4, 5.0, 200, str(model), None, None)
+    settings = BuildSettings(quality_model=str(model))
     first = make_plan([], settings, tmp_path / "data")
     work_of(tmp_path / "data").mkdir(parents=True)
     begin(first)
@@ -213,13 +205,3 @@ def test_byte_order_mark_is_ignored_in_json(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\r\n{"text": "two"}\r\n')
     first, second = read_pages(tmp_path / "a.jsonl")
     assert (first.data, first.offset, second.data) == (b"one", 0, b"two")
-
-
-def test_texts_that_contain_labels(tmp_path: Path) -> None:
-    """fastText would learn them as labels, and there would be three or none."""
-    for name, words in (("good", "a quiet word about __label__spam"), ("bad", "__label__good x")):
-        lines = (f"{words} " + " ".join(f"{name}{n + m}" for m in range(12)) for n in range(40))
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
-    out = tmp_path / "q.bin"
-    corpus_train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out)
-    assert 0 <= QualityModel(out).score("about __label__spam") <= 1

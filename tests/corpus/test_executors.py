@@ -4,6 +4,7 @@ The real Ray runs in the benchmark `cluster_kills`.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,9 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.contents import contents
-from helpers.crawl import DATA
+from helpers.crawl import DATA, compressed, http, page, paragraphs, record, records_of
 from helpers.killed_stages import Deadly
 from helpers.processes import hear_ctrl_c, python
+from helpers.sample import ROOT
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -47,11 +49,38 @@ def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "other", executor="ray")
     with pytest.raises(UsageError, match="expected local, slurm or ray, got 'dask'"):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", executor="dask")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # only one layout needs it
-    with pytest.raises(UsageError, match=r"requires pyarrow; pip install 'modtok\[data\]'"):
-        corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", layout="fineweb-2")
-    with pytest.raises(UsageError, match="--quality-model"):
+    monkeypatch.setitem(sys.modules, "trafilatura", None)  # the default alone needs it
+    with pytest.raises(UsageError, match=r"requires trafilatura; pip install 'modtok\[corpus\]'"):
+        corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none")
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="no quality model; "):
         corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", quality_top=0.5)
+
+
+def test_documented_pipelines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks in a pipeline of the user, and datatrove's MinHash over the output of a build."""
+    monkeypatch.chdir(tmp_path)
+    Path("crawl").mkdir()
+    for name in ("fi", "en"):
+        bodies = [paragraphs(name)[n : n + 4] for n in (0, 4, 8)]
+        bodies.append([f"{text} (2)" for text in bodies[0]])  # nearly the first
+        pages = [http(page(body)) for body in bodies] + [http(page(paragraphs(name)[12:]))]
+        urls = [f"http://x/{n}" for n in range(4)] + ["http://x/tag/"]
+        records = map(record, pages, urls)
+        content = b"".join(compressed(raw, "gz") for raw in records)
+        Path("crawl", f"{name}.warc.gz").write_bytes(content)
+    corpus_build(["crawl"], workers=1, min_characters=1)
+    text = (ROOT / "docs" / "corpora.md").read_text("utf-8")
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
+        assert len(code.splitlines()) <= 26
+        Path(f"pipeline{number}.py").write_text(code)
+        python(f"pipeline{number}.py", cwd=tmp_path)
+    sizes = {name: len(records_of(Path("own", name))) for name in ("fi", "en")}
+    assert sizes == {"fi": 4, "en": 4}
+    assert len(records_of(Path("data/fi"))) == 5
+    assert [one["url"] for one in records_of(Path("distinct/fi"))] == [
+        "http://x/0", "http://x/1", "http://x/2", "http://x/tag/",
+    ]  # fmt: skip
 
 
 @pytest.fixture

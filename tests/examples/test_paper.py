@@ -5,19 +5,24 @@ from __future__ import annotations
 import importlib
 import json
 import runpy
+import struct
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import modtok_cli as modtok
+from helpers.fasttext_files import write_model
 from helpers.handmade_tokenizers import write_plain
 from helpers.sample import ROOT, SAMPLE, needs
+from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.inference.cost import timing
 
 PAPER = ROOT / "examples" / "paper"
-SCRIPTS = sorted(path.stem for path in PAPER.glob("*.py") if path.stem not in ("common", "models"))
+APART = ("common", "models", "train_quality")
+SCRIPTS = sorted(path.stem for path in PAPER.glob("*.py") if path.stem not in APART)
 TRAINED = {
     path.stem for path in PAPER.glob("*.py") if "training(__doc__)" in path.read_text("utf-8")
 }
@@ -102,3 +107,40 @@ def test_scripts_are_short_and_use_the_public_api_only() -> None:
         assert "modtok_cli." not in text, path
     table = (PAPER / "README.md").read_text("utf-8")
     assert [name for name in SCRIPTS if f"`{name}.py`" not in table] == []
+
+
+@needs("fasttext")
+def test_quality_classifier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is that of fastText; the trainer, which tests do not install, is a stand-in."""
+    words = {"river": "good", "council": "good", "login": "bad", "cart": "bad"}
+    trained: list[str] = []
+
+    class Model:
+        def save_model(self, path: str) -> None:
+            data = write_model(Path(path), words, ["good", "bad"]).read_bytes()
+            Path(path).write_bytes(data[:52] + struct.pack("<2i", 1, 1) + data[52:])
+
+    def train(path: str, **_: object) -> Model:
+        trained.extend(Path(path).read_text("utf-8").splitlines())
+        return Model()
+
+    monkeypatch.setitem(sys.modules, "floret", SimpleNamespace(train_supervised=train))
+    both = "The same on both sides, and so it teaches nothing at all. " * 2
+    for name, word in (("good", "river council"), ("bad", "login cart")):
+        texts = [f"{word} {n} " * 12 for n in range(20 if name == "good" else 60)]
+        rows = [json.dumps({"text": text}) + "\n" for text in (*texts, texts[0], both, "short")]
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows))
+    line = ["x", f"{tmp_path}/q.bin", "--good", f"{tmp_path}/good.jsonl"]
+    monkeypatch.setattr(sys, "argv", [*line, "--bad", f"{tmp_path}/bad.jsonl"])
+    runpy.run_path(str(PAPER / "train_quality.py"), run_name="__main__")
+    row = json.loads(capsys.readouterr().out)
+    assert row == {"good": 20, "bad": 60, "precision": 1.0, "recall": 1.0, "auc": 1.0}
+    assert trained.count(min(trained)) in (1, 3)
+    sides = [
+        sum(line.startswith(f"__label__{side}") for line in trained) for side in words.values()
+    ]
+    assert sides[::2] == [17 * 3, 53]
+    assert not any("teaches" in line for line in trained)
+    assert QualityModel(tmp_path / "q.bin").score("River council") > 0.99

@@ -44,11 +44,9 @@ TEXTS = "parallel/en.txt parallel/fi.txt"
 JOBS = (
     Job("sample", "written", ("written",)),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True),
-    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates",
-        ("web",), None, True),
-    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --layout fineweb-2", ("web",),
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --langs en,fi "
+        "--filters gopher-repetition,pii --quality-model quality.bin --quality-top 0.9", ("web",),
         None, True),
-    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin", ("q.bin",)),
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
     Job("corpus count", "-o tables --memory 100MB", ("tables/en.counts", "tables/fi.counts"),
         grows=True),

@@ -23,9 +23,8 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.cli.run import _thread_failed, explain
 from modtok_cli.cli.session import Session
-from modtok_cli.corpus import quality
 from modtok_cli.corpus.executors import _is_managed
-from modtok_cli.corpus.language import _Model
+from modtok_cli.corpus.fasttext_file import FastText
 from modtok_cli.inference.slice.slice_directory import read_facts
 from modtok_cli.reports.collect import read_result
 from modtok_cli.training.checkpoint.checkpoint_files import check
@@ -109,22 +108,6 @@ def test_output_to_dev_stdout_keeps_the_device(tmp_path: Path) -> None:
     assert Path("/dev/stdout").readlink() == before
 
 
-def test_model_truncated_by_full_disk_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The trainer does not check whether its file fits."""
-    train = quality._train
-    monkeypatch.setattr(quality, "_train", lambda *args: train(*args)[:-1000])
-    for name in ("good", "bad"):
-        lines = (f"{name} words of line {n} are told apart by these two ways\n" for n in range(40))
-        (tmp_path / f"{name}.txt").write_text("".join(lines))
-    with pytest.raises(ModtokError, match="the trained model is incomplete"):
-        quality.corpus_train_quality(
-            [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin"
-        )
-    assert not (tmp_path / "q.bin").exists()
-
-
 @pytest.mark.parametrize("place", ["text/page.html", "text/more/page.html"])
 def test_an_output_below_a_file_names_the_file(tmp_path: Path, place: str) -> None:
     (tmp_path / "text").write_text("not a directory")
@@ -164,7 +147,7 @@ def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
             raise RuntimeError("Encountered NaN.")
 
     with pytest.raises(ModtokError, match=r"q.bin: damaged fastText model \(Encountered NaN"):
-        _Model(Damaged(), tmp_path / "q.bin").predict("text")
+        FastText(Damaged(), tmp_path / "q.bin").predict("text")
 
 
 def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:

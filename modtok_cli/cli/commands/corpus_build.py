@@ -9,8 +9,6 @@ KEPT = parse_columns(
     "language, pages:int, paragraphs:int, characters:int, characters_before=before dedup:int"
 )
 
-NEAR = parse_columns("near_duplicates=near-duplicates:int, near_share=share:ratio")
-
 DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int, share:ratio")
 
 
@@ -23,10 +21,8 @@ DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int
     modtok corpus build crawl/*.warc.gz --langs fi,fr,en
     # all identified languages, the better half by quality
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
-    # one of each group of nearly equal pages of a language
-    modtok corpus build crawl/ --near-duplicates
-    # Parquet files data/fin_Latn/train/*.parquet
-    modtok corpus build crawl/ --layout fineweb-2
+    # without pages that repeat themselves or look like lists of keywords
+    modtok corpus build crawl/ --langs fi,fr,en --filters gopher-repetition,gopher-quality
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
@@ -41,8 +37,7 @@ def show(call: Call, json: Json = False) -> None:
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:
         emit_rows(summary(report), DROPPED, title="Dropped", json=False)
-        columns = KEPT + NEAR if call.value("near_duplicates") else KEPT
-        emit_rows(report.languages, columns, title="Corpus", json=False, caption=str(report.output))
+        emit_rows(report.languages, KEPT, title="Corpus", json=False, caption=str(report.output))
     if report.bad:
         first, number = report.bad[0], len(report.bad)
         count = "1 invalid record is" if number == 1 else f"{number} invalid records are"

@@ -219,9 +219,10 @@ def _pages(path: Path) -> None:
 def _html(path: Path) -> None:
     """As the build does: in a process of its own, whose death is the page's fault."""
     from modtok_cli.corpus.sandbox import Failed
+    from modtok_cli.corpus.sources import decode
 
     try:
-        _sandbox().page_text(path.read_bytes(), True, None)
+        _sandbox().main_text(decode(path.read_bytes(), None, True))
     except Failed:
         return
 
@@ -355,7 +356,8 @@ FORMATS = (
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),
     Format("HTML", "page.html", _html, needs="corpus"),
     Format("quality model", "quality.bin", _quality, needs="corpus"),
-    Format("language model", "lid.176.ftz", _language, needs="corpus"),
+    Format("language model", "languages.bin", _language, needs="corpus"),
+    Format("language model, quantized", "languages.ftz", _language, needs="corpus"),
     Format("report of a corpus", "made/corpus.json", _corpus_report, True, True, needs="corpus"),
     Format("plan of a build", "made/.corpus-build/plan.json", _plan, True, True, needs="corpus"),
     Format("config.json of a run", "runs/it/config.json", _run, True, True, needs="run"),

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import random
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,10 +68,11 @@ def light_samples(root: Path) -> None:
 def corpus_samples(root: Path) -> None:
     """Crawled pages and the files of a build; needs the extra `corpus`."""
     from helpers.crawl import around, compressed, http, page, paragraphs, record
-    from modtok_cli.corpus.language import bundled_model
-    from modtok_cli.corpus.quality import corpus_train_quality
+    from helpers.fasttext_files import write_model
 
-    shutil.copy(bundled_model(), root / "lid.176.ftz")
+    languages = {"the": "en", "and": "en", "että": "fi", "ja": "fi"}
+    write_model(root / "languages.bin", languages, ["en", "fi"])
+    write_model(root / "languages.ftz", languages, ["en", "fi"], quantized=True)
     body = paragraphs("en")
     records = [*around(), record(http(page(body[:4]))), record(http(page(paragraphs("fi")[:4])))]
     packed = "Content-Type: text/html\r\nContent-Encoding: gzip"
@@ -82,12 +82,8 @@ def corpus_samples(root: Path) -> None:
         content = b"".join(compressed(raw, how) for raw in records)
         (root / f"crawl.warc{suffix}").write_bytes(content)
     (root / "page.html").write_bytes(page(body[:4]))
-    rng = random.Random(3)
-    for name, words in (("good", " ".join(body).split()), ("bad", [f"x{i}" for i in range(300)])):
-        lines = (" ".join(rng.choices(words, k=20)) for _ in range(60))
-        (root / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    corpus_train_quality([root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin")
-
+    words = dict.fromkeys(["the", "of", "and", "to"], "good") | {"x1": "bad", "x2": "bad"}
+    write_model(root / "quality.bin", words, ["good", "bad"])
     _plan(root)
 
 
@@ -96,7 +92,7 @@ def _plan(root: Path) -> None:
     from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
 
     made = root / "made"
-    settings = BuildSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
+    settings = BuildSettings(("en",))
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     empty: dict[str, list] = {"dropped": [], "changed": [], "bad": []}
