@@ -113,7 +113,7 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
 def test_failed_count_resumes(tmp_path: Path, data: Path) -> None:
     one, out, bad = tmp_path / "one", tmp_path / "counts", data / "fi" / "05.jsonl"
     good = bad.read_bytes()
-    bad.write_bytes(b"\xff\xfe no JSON\n")
+    bad.write_bytes(b"no JSON \xff\n")
     with pytest.raises(ModtokError, match=r"05\.jsonl:1: not JSON"):
         count_shards(data=data, output=out, workers=2)
     assert not (out / "fi.counts").exists()
@@ -368,7 +368,7 @@ def test_failures_are_one_line(
     ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = split_text(tmp_path / "data", 2), tmp_path / "counts"
-    (data / "fi" / "00.jsonl").write_bytes(b"\xff\xfe no JSON\n")
+    (data / "fi" / "00.jsonl").write_bytes(b"no JSON \xff\n")
     with pytest.raises(ModtokError, match=r"00\.jsonl:1: not JSON.*; fix or delete the line"):
         corpus_count(data=data, output=out, **RAY)
     assert ray.stopped == 1

@@ -255,7 +255,7 @@ def test_the_second_of_two_equal_failures_is_an_error(place: Path, tmp_path: Pat
 def test_waiting_ends_with_the_result_or_a_failure(place: Path, tmp_path: Path) -> None:
     data = split_text(tmp_path / "data", 2)
     bad = tmp_path / "data" / "sv.jsonl"
-    bad.write_bytes(b"\xff\xfe no JSON\n")
+    bad.write_bytes(b"no JSON \xff\n")
     out = tmp_path / "counts"
     with pytest.raises(ModtokError, match="no task succeeded any more: 3 of 5 tasks done, 1 fail"):
         corpus_count(data=data, output=out, wait=True, **SLURM)
