@@ -1,4 +1,4 @@
-"""Unigram: the E-step of Algorithm 1 of the paper.
+"""Unigram: Algorithm 1 of the paper.
 
 The probability of a segmentation is the product of the probabilities of its pieces. The E-step
 adds, for each word, the share of each segmentation to the expected counts of its pieces; the M-step
@@ -8,7 +8,10 @@ makes probabilities of them, p(v) = E[c(v)] / Σ E.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from modtok_cli.reference.sequential_bpe import byte_order
 
 
 def forward_backward(
@@ -60,3 +63,39 @@ def forward_backward(
                 for k in ids:
                     expected[k] += share
     return expected, likelihood
+
+
+def united(models: Mapping[str, Mapping[bytes, float]]) -> dict[bytes, float]:
+    """Log-probabilities of the pieces of several models, the first model's first.
+
+    The probability is the mean over the models that have the piece.
+    """
+    probabilities: dict[bytes, list[float]] = {}
+    for model in models.values():
+        for piece, score in model.items():
+            probabilities.setdefault(piece, []).append(math.exp(score))
+    return {piece: math.log(fmean(each)) for piece, each in probabilities.items()}
+
+
+def maximized(
+    words: Sequence[tuple[bytes, float]],
+    pieces: dict[bytes, int],
+    specials: int,
+    tolerance: float,
+    iterations: int,
+) -> tuple[list[float], list[float]]:
+    """Expected counts after EM, and the likelihood before each step.
+
+    All bytes and pieces begin as likely; the last step is the one in which the likelihood changes
+    by less than `tolerance`, relatively.
+    """
+    byte_ids = [specials + byte_order().index(byte) for byte in range(256)]
+    number = 256 + len(pieces)
+    expected, likelihoods = [0.0] * specials + [1.0] * number, list[float]()
+    while len(likelihoods) < iterations:
+        probabilities = [each / sum(expected) for each in expected]
+        expected, likelihood = forward_backward(words, pieces, probabilities, byte_ids)
+        likelihoods.append(likelihood)
+        if likelihoods[1:] and abs(likelihood / likelihoods[-2] - 1) < tolerance:
+            break
+    return expected, likelihoods

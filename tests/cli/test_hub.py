@@ -91,6 +91,8 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
         status, _, err = here("slice", f"acme/{name}", "-t", "t", "--langs", "fi", "-o", name)
         assert (status, "modeling.py" in contents(workspace / name)) == (0, False), err
     assert {"model.safetensors", "model-1-of-1.safetensors", "LICENSE"} <= {*hub.fetched}
+    # A branch is looked up once: the weights are of the commit of the configuration.
+    assert [each for each in hub.asked if each[0] == "parts"].count(("parts", "main")) == 1
     assert not {"pytorch_model.bin", "modeling.py", "tokenizer.model"} & {*hub.fetched}
     hub.fetched.clear()
     assert here("export", "acme/ranks", "-o", "x.gguf")[0] != 0  # no model, but all files of one

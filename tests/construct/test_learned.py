@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,18 +17,25 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.said import Said
-from helpers.worlds import World, worlds, write
+from helpers.worlds import OFTEN, World, worlds, write
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.journal import JournalDir
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.construct.unigram_models import model_json
+from modtok_cli.learn.pieces import UNKNOWN, make_pieces
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.reference import pruning
+from modtok_cli.reference import pruning, unigram
 from modtok_cli.reference.sequential_bpe import SequentialBpe, bytes_of, segment
 from modtok_cli.reference.splitting import split
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.counts import count_documents
+from modtok_cli.text.pretokenizer import BPE, UNIGRAM
+from modtok_cli.text.reading import Reading
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<s>")
 
@@ -41,11 +50,11 @@ def builds(draw: st.DrawFn) -> dict[str, Any]:
     world = draw(worlds())
     is_often = all(max(counted(each).values()) > 1 for each in texts(world).values())
     return {
-        "world": world, "extra": draw(st.integers(0, 9)), "specials": draw(st.integers(2, 3)),
+        "world": world, "extra": 9 - draw(st.integers(0, 9)), "specials": draw(st.integers(2, 3)),
         "least": 2 if is_often and draw(st.booleans()) else None,
         "limit": draw(st.sampled_from([None, 0, 1])),
         "appended": draw(st.integers(0, len(world) - 1)), "stop": draw(st.integers(0, 2)),
-        "order": draw(st.sampled_from(["alphabetical", "given", "size"])),
+        "order": draw(st.sampled_from(["size", "given", "alphabetical"])),
         "passes": draw(st.integers(1, 2)), "memory": draw(st.sampled_from([None, "1GB"])),
         "segmentation": draw(st.sampled_from(["merges", "fewest-tokens"])),
     }  # fmt: skip
@@ -284,3 +293,108 @@ def test_plain_bpe(
     assert [(tokens[a], tokens[b]) for a, b, _ in tokenizer.merges] == expected.merges
     assert tokenizer.token_membership[:].all()
     assert [*tokenizer.languages] == sorted(documents)
+
+
+PIECES = st.dictionaries(
+    st.sampled_from([b"a", b"b", b" a", b"ab", b" ab", b"ba", "é".encode(), b" b", b"aa"]),
+    st.integers(-40, -1).map(lambda number: number / 8), min_size=1,
+)  # fmt: skip
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(worlds(), st.data(), st.sampled_from([None, "en=2", "equal"]), st.sampled_from([0, 3, 99]))
+def test_united_unigram(
+    tmp_path_factory: pytest.TempPathFactory,
+    world: World,
+    data: st.DataObject,
+    weights: str | None,
+    iterations: int,
+) -> None:
+    """From models that are there; stopped after a journal of EM and continued."""
+    place, documents = tmp_path_factory.mktemp("unigram"), texts(world)
+    write(world, place / "data")
+    (place / "models").mkdir()
+    specials = (UNKNOWN, *SPECIALS[:2])
+    models = {name: data.draw(PIECES) for name in world}
+    tables = {name: count_documents([each], UNIGRAM) for name, each in documents.items()}
+    for name, own in models.items():
+        every = Membership.everywhere(len(own), 1)
+        model = make_pieces([name], specials, [*own], [*own.values()], every)
+        made = model_json(name, model, tables[name], 300)
+        (place / "models" / f"{name}.json").write_bytes(made)
+    real, left = JournalDir.write, [data.draw(st.integers(0, 4))]
+
+    def stopping(self: JournalDir, *saved: Any) -> None:
+        real(self, *saved)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Stop
+
+    said = Said()
+    call: dict[str, Any] = {
+        "data": place / "data", "models": place / "models", "output": place / "tok", "k": 300,
+        "weights": weights, "iterations": iterations, "journal_seconds": 0, "progress": said,
+    }  # fmt: skip
+    stop = left[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JournalDir, "write", stopping)
+        try:
+            unigram_merge(**call)
+        except Stop:
+            unigram_merge(**call)
+            assert f"EM resumes after iteration {stop}" in said.notes
+    found = ModularTokenizer.load(place / "tok")
+    first, scores = len(specials) + 256, unigram.united(models)
+    assert found.vocabulary.tokens()[first:] == [*scores]
+    for column, name in enumerate(sorted(world)):
+        assert {*members(found, column)[first:]} == {*models[name]}
+    sizes = {name: sum(map(len, each)) for name, each in documents.items()}
+    factor = dict.fromkeys(world, 1.0) | ({"en": 2.0} if weights == "en=2" else {})
+    if weights == "equal":
+        factor = {name: fmean(sizes.values()) / size for name, size in sizes.items()}
+    words = [(w, n * factor[name]) for name, table in tables.items() for w, n in table.pairs()]
+    if iterations:
+        ids = {piece: first + number for number, piece in enumerate(scores)}
+        expected, likelihoods = unigram.maximized(words, ids, first - 256, 1e-6, iterations)
+        em = found.settings["em"]
+        assert em["iterations"] == len(likelihoods)
+        assert em["log_likelihood"] == pytest.approx(likelihoods[-1])
+        least = 1e-3 / max(1.0, sum(expected))
+        assert em["floor"] == sum(expected[ids[piece]] < 1e-3 for piece in scores)
+        scores = {p: math.log(max(expected[i] / sum(expected), least)) for p, i in ids.items()}
+    assert found.segmenter.scores[first:] == pytest.approx([*scores.values()], abs=2**-10)  # type: ignore[attr-defined]
+
+
+OTHERS: list[tuple[dict[str, Any], bool]] = [
+    ({"k": 264}, True), ({"specials": ["<s>"]}, True), ({"default_specials": False}, True),
+    ({"segmentation": "fewest-tokens"}, True), ({"pretokenizer": "gpt2"}, True),
+    ({"passes": 2}, True), ({"order": "given"}, True), ({"min_count": 2}, True),
+    ({"max_unspaced": 2}, True), ({"languages": "en"}, True), ({"references": False}, False),
+    ({"memory": "1GB"}, False), ({"reading": Reading("skip")}, False), ({}, False),
+]  # fmt: skip
+"""Options, and whether an output that exists records them; the last one is for other text."""
+
+
+def test_what_changes_a_build_is_in_the_key_of_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a finished output of other settings is not taken for it."""
+    keys, real = [], JournalDir.__init__
+
+    def kept(self: JournalDir, output: Path, key: Any, *rest: Any) -> None:
+        keys.append(orjson.dumps(key))
+        real(self, output, key, *rest)
+
+    monkeypatch.setattr(JournalDir, "__init__", kept)
+    data = write({"en": [OFTEN], "fi": [OFTEN[1:]]}, tmp_path / "data")
+    same: dict[str, Any] = {"data": data, "k": 262, "progress": Silent()}
+    bpe_seq(**same, output=tmp_path / "tok")
+    for number, (others, recorded) in enumerate(OTHERS):
+        if not others:
+            write({"fi": [OFTEN]}, data)
+        bpe_seq(**{**same, **others, "output": tmp_path / str(number)})
+        if recorded:
+            with pytest.raises(UsageError, match="exists with other settings"):
+                bpe_seq(**{**same, **others, "output": tmp_path / "tok"})
+    bpe_seq(append="fi", data=data, tokenizer=tmp_path / "9", output=tmp_path / "more")
+    assert len(set(keys)) == len(keys) == 2 + len(OTHERS)

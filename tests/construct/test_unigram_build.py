@@ -232,15 +232,3 @@ def test_em_without_convergence_warns(models: Path, tmp_path: Path) -> None:
     settings = ModularTokenizer.load(tmp_path / "t").settings
     assert settings["em"]["iterations"] == 2
     assert settings["em"]["converged"] is False
-
-
-def test_no_em_keeps_the_mean_of_the_models(models: Path, tmp_path: Path) -> None:
-    said = Said()
-    unigram_merge(
-        ["sw"], data=DATA, models=models, output=tmp_path / "t", k=700, iterations=0,
-        progress=said,
-    )  # fmt: skip
-    own = open_tokenizer(str(models / "sw.json"))
-    assert isinstance(own, Subtokenizer)
-    assert ModularTokenizer.load(tmp_path / "t").subset(["sw"]).signature == own.signature
-    assert said.notes == said.warnings == []

@@ -23,6 +23,7 @@ class Hub:
         gated: repositories whose files need a permission.
         cut: files that end in the middle.
         fetched: files that were downloaded.
+        asked: revisions of repositories that were looked up.
         instead: what the server answers about a repository in place of its files.
     """
 
@@ -30,6 +31,7 @@ class Hub:
     gated: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
     fetched: list[str] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
     endpoint: str = ""
     instead: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
 
@@ -48,6 +50,7 @@ class Hub:
         if revision not in ("main", "old", COMMIT):
             return 404, {"X-Error-Code": "RevisionNotFound"}, b""
         if what == "revision":
+            self.asked.append((name, revision))
             siblings = [{"rfilename": each} for each in files]
             facts = {"id": f"{owner}/{name}", "sha": COMMIT, "siblings": siblings}
             return 200, {}, orjson.dumps(facts)

@@ -42,7 +42,7 @@ def files(most: int = 3, least: int = 0) -> st.SearchStrategy[list[list[str]]]:
 def worlds(draw: st.DrawFn, languages: Sequence[str] = ("en", "fi", "sw")) -> World:
     """The first of the languages, or more; the text of two of them may be equal."""
     shared = draw(files())
-    number = draw(st.integers(1, len(languages)))
+    number = len(languages) - draw(st.integers(0, len(languages) - 1))
     return {name: draw(st.just(shared) | files()) for name in languages[:number]}
 
 

@@ -21,8 +21,7 @@ from modtok_cli.learn.em import (
     rescored,
     uniform_start,
 )
-from modtok_cli.learn.merges import byte_order
-from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces, unite
+from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces
 from modtok_cli.reference.unigram import forward_backward
 from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import UNIGRAM
@@ -178,40 +177,12 @@ def test_bit_identical_for_any_threads(threads: int) -> None:
     assert one[1] == more[1]
 
 
-def test_factors_weight_languages() -> None:
-    pieces, counts = real()
-    start = uniform_start(pieces)
-    doubled, _ = Expectation(pieces, [counts], [2.0])(start)
-    twice, _ = Expectation(pieces, [counts, counts])(start)
-    np.testing.assert_allclose(doubled, twice, rtol=1e-12)
-
-
 def test_the_start_is_a_distribution() -> None:
     pieces = vocabulary([b"a", b"b"])
     start = uniform_start(pieces)
     assert start.sum() == pytest.approx(1.0)
     assert (start[:2] == 0).all()
     assert (start[2:] > 0).all()
-
-
-def test_union_of_models() -> None:
-    def model(tokens: list[bytes], scores: list[float]) -> LearnedPieces:
-        return make_pieces(["x"], SPECIALS, tokens, scores, Membership.everywhere(len(tokens), 1))
-
-    en, fi = model([b" the", b"a"], [-1.0, -2.0]), model([b"a", b" ja"], [-4.0, -3.0])
-    united = unite({"en": en, "fi": fi})
-    assert united.languages == ("en", "fi")
-    assert united.pieces() == [b" the", b"a", b" ja"]
-    first = united.first
-    assert united.token_membership[first:].tolist() == [[True, False], [True, True], [False, True]]
-    assert united.token_membership[:first].all()
-    assert united.scores[first + 1] == pytest.approx(
-        math.log((math.exp(-2) + math.exp(-4)) / 2), abs=SCORE_STEP
-    )
-    tokens = united.token_data[united.token_offsets[2] : united.token_offsets[first]]
-    assert tokens.tolist() == byte_order()
-    with pytest.raises(ValueError, match="different special tokens"):
-        unite({"en": en, "fi": make_pieces(["x"], ("<unk>",), [], [], Membership.everywhere(0, 1))})
 
 
 def test_no_words() -> None:

@@ -41,6 +41,9 @@ def test_tokens_are_those_of_the_definition(
     base, candidates = tokens[2:258], tokens[258:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prune, "JOINED", 64)  # four joins, not k / 8
+        chooser = prune._Chooser(counts, tokens[:258], 2, k, max_unspaced=limit)
+        joined = pruning.joins(words, base, candidates, k // 64, limit)
+        assert chooser.with_joins(candidates) == [*candidates, *joined]
         try:
             found = choose_tokens(counts, merges, k, whole_characters=whole, max_unspaced=limit)
         except UsageError:

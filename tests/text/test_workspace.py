@@ -258,6 +258,16 @@ def test_table_and_its_text_count_once(data):
     save_counts(table, data / "fi-1.counts", "fi")
     expected = {"fi": ["fi-1.counts", "fi.jsonl.zst"]}
     assert _names(data, language_files(data, ["fi"])) == expected
+    # One of two texts, of which one is there, is more text too.
+    (data / "fi-2.jsonl").write_text("{}")
+    both = [*texts, data / "fi-2.jsonl"]
+    save_counts(table, data / "fi-2.counts", "fi", sources_of(both))
+    expected["fi"].insert(1, "fi-2.jsonl")
+    assert _names(data, language_files(data, ["fi"])) == expected
+    (data / "fi-2.jsonl").unlink()
+    expected["fi"][1] = "fi-2.counts"
+    assert _names(data, language_files(data, ["fi"])) == expected
+    (data / "fi-2.counts").unlink()
     (data / "fi.jsonl.zst").unlink()
     expected = {"fi": ["fi-1.counts", "fi.counts"]}
     assert _names(data, language_files(data, ["fi"])) == expected

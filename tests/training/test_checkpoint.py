@@ -11,13 +11,15 @@ from typing import Any
 import orjson
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from helpers.same_models import assert_same
 from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.progress import SILENT
+from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.checkpoint import saving
@@ -205,15 +207,70 @@ def test_a_rank_leaves_the_directory_once_its_part_is_known(
     assert [path.suffix for path in sorted(final.iterdir())] == [".safetensors", ".json"]
 
 
-def test_which_checkpoints_are_kept(subtokenizers, tmp_path: Path) -> None:
-    model = Model(SHAPE, subtokenizers.size, start_ranks())
-    saver = checkpoint.Checkpointer(tmp_path, model.ranks, keep=2, keep_every=4)
-    (tmp_path / "step-00000099").mkdir()  # a damaged one, which a resumed run went back behind
-    for step in range(1, 11):
-        saver.save(model, step, {})
-    saver.wait()
-    kept = sorted(int(path.name.removeprefix("step-")) for path in tmp_path.iterdir())
-    assert kept == [4, 8, 9, 10, 99]
+STEPS = st.lists(st.integers(1, 30), min_size=1, max_size=8, unique=True)
+
+
+@given(STEPS, st.integers(1, 4), st.sampled_from([None, 1, 3, 4]), st.data())
+def test_which_checkpoints_are_kept(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[int],
+    keep: int,
+    every: int | None,
+    data: st.DataObject,
+) -> None:
+    """Those after the latest may be damaged ones, which a resumed run went back behind."""
+    place, latest = tmp_path_factory.mktemp("kept"), data.draw(st.sampled_from(steps))
+    for step in steps:
+        files.step_directory(place, step).mkdir()
+    files.prune(place, files.step_directory(place, latest), keep, every)
+    before = sorted(step for step in steps if step <= latest)
+    expected = {*before[-keep:], *(step for step in steps if step > latest)}
+    expected |= {step for step in before if every and step % every == 0}
+    assert {int(path.name[5:]) for path in place.iterdir()} == expected
+
+
+DAMAGES = ["", "absent", "short", "byte", "state", "positions", "name"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.integers(1, 12), st.sampled_from(DAMAGES), max_size=4))
+def test_the_last_sound_checkpoint_is_read(
+    tmp_path_factory: pytest.TempPathFactory, damages: dict[int, str]
+) -> None:
+    place, said = tmp_path_factory.mktemp("newest"), Silent()
+    for step, damage in damages.items():
+        path = files.step_directory(place, step)
+        path.mkdir()
+        facts = {}
+        for part in range(2):
+            file = path / files.shard_name(0, 1, part, 2)
+            facts[file.name] = write_safetensors(file, {"a": torch.ones(3)})
+        positions: Any = {"0": {"en:1": [step, 0]}, "1": {"en:1": [2, 3]}}
+        if damage == "name":
+            facts = {f"../{name}": each for name, each in facts.items()}
+        state = {"step": step, "shards": 1, "parts": 2, "files": facts, "positions": positions}
+        if damage == "positions":
+            positions["1"]["en:1"] = [2, -1]
+        state["crc"] = files.state_crc(state)
+        if damage == "state":
+            positions["1"]["en:1"] = [3, 3]
+        (path / files.STATE).write_bytes(orjson.dumps(state))
+        content = file.read_bytes()  # the second one
+        if damage == "absent":
+            file.unlink()
+        elif damage in ("short", "byte"):
+            file.write_bytes(content[:-1] + b"x" * (damage == "byte"))
+    sound = [step for step, damage in damages.items() if not damage]
+    if damages and not sound:
+        with pytest.raises(ModtokError, match=r"no sound checkpoint: .*damaged or missing"):
+            checkpoint.newest(place, said)
+        return
+    found = checkpoint.newest(place, said)
+    assert (found is None) == (not damages)
+    if found is not None:
+        assert (found[0].name, found[1]["step"]) == (f"step-{max(sound):08d}", max(sound))
+        assert len(said.warnings) == sum(step > max(sound) for step in damages)
+        assert checkpoint.last_step(place) == max(damages)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])

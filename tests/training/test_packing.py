@@ -17,6 +17,7 @@ from helpers.worlds import OFTEN, files, write
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.reference.packing import Place, draw, packed, parts
 from modtok_cli.text.reading import Reading
+from modtok_cli.training import heldout
 from modtok_cli.training.data import sampling, slot_packer, stream
 from modtok_cli.training.data.conversation import MARK
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, uniforms
@@ -26,6 +27,7 @@ from modtok_cli.training.data.stream import BatchStream, positions_of
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, mixed, permuted, text_stores
 from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.microbatch import Prefetcher, Step
 
 LANGUAGES = ("en", "fi", "sw")
@@ -270,3 +272,73 @@ def check(steps: Sequence[Step], slots: Sequence[Any], length: int, micro: int) 
         assert step.sizes == [
             (micro * length, len(slots[at + i].rows)) for i in range(0, share, micro)
         ]
+
+
+TEXTS_AT = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 2)))
+
+
+@given(st.lists(TEXTS_AT, max_size=4), st.integers(1, 5))
+def test_another_number_of_slots_begins_behind_all_that_was_begun(
+    places: list[dict[str, Place]], slots: int
+) -> None:
+    """No document is read twice in an epoch, and no slot leaves out more than it must."""
+    state = dict(enumerate(places))
+    found = positions_of(state, slots)
+    if len(state) in (0, slots):
+        assert found == state
+        return
+    assert [*found] == [*range(slots)]
+    for text in {text for each in places for text in each}:
+        behind = max(
+            (number + (start > 0)) * len(state)
+            for each in places for number, start in [each.get(text, (0, 0))]
+        )  # fmt: skip
+        for slot in range(slots):
+            number, start = found[slot][text]
+            assert start == 0
+            assert number * slots >= behind > (number - 1) * slots
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(
+    st.lists(st.sampled_from([*OFTEN, *CHATS]).filter(bool), min_size=1, max_size=6),
+    st.integers(3, 9), st.integers(1, 3),
+)  # fmt: skip
+def test_held_out_text_is_one_stream(
+    cache: SubtokenizerCache, documents: list[str], length: int, micro: int
+) -> None:
+    """An end-of-text token before each document and at the end; the last sequence is padded."""
+    subset, ranks = cache.of(("en", "fi")), start_ranks()
+    local = subset.segmenter.selection.local_of_global
+    run: Any = SimpleNamespace(
+        texts=SimpleNamespace(subtokenizers=cache), place=SimpleNamespace(ranks=ranks),
+        config=SimpleNamespace(seq_length=length, micro_batch=micro),
+    )  # fmt: skip
+    texts = [Marked()(text, "") for text in documents]
+    found = list(heldout.microbatches(run, SimpleNamespace(copies=Copies()), texts, subset))  # type: ignore[arg-type]
+    end = int(local[cache.end_of_text])
+    stream, marks, size = [end], [False], 0
+    for text in texts:
+        for piece in cache.pieces_of(text):
+            ids = subset.encode_utf8([piece.text], 1)[0].tolist()
+            if piece.special:
+                ids = [int(local[cache.specials[piece.text.decode()]])]
+            stream, marks = stream + ids, marks + [piece.in_loss] * len(ids)
+            size += len(piece.text) * piece.in_loss
+        stream, marks = [*stream, end], [*marks, False]
+    rows = -(-(len(stream) - 1) // length)
+    padding = [end] * (rows * length + 1 - len(stream))
+    whole = subset.global_ids[np.array(stream + padding)]
+    assert np.concatenate([one.inputs.numpy() for one, *_ in found]).ravel().tolist() == (
+        whole[:-1].tolist()
+    )
+    assert [int(each) for one, *_ in found for each in one.targets] == whole[1:].tolist()
+    counted = [bool(each) for _, chosen, _ in found for each in chosen]
+    assert counted == marks[1:] + [False] * len(padding)
+    assert [len(one.inputs) for one, *_ in found[:-1]] == [micro] * (len(found) - 1)
+    assert [each for *_, each in found] == [size] + [0] * (len(found) - 1)
+    for one, *_ in found:
+        begins = one.inputs.numpy() == cache.end_of_text
+        begins[:, 0] = True
+        assert one.documents is not None
+        assert one.documents.tolist() == [*np.flatnonzero(begins), begins.size]

@@ -2,31 +2,97 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, cos, pi
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modtok_cli.training.evaluations import evaluation_plan, fitted
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import OPTIONS, RunSettings
+from modtok_cli.training.stages import RATE, Stage
+
+KINDS = OPTIONS["schedule"].choices
 
 
-@pytest.mark.parametrize("kind", OPTIONS["schedule"].choices)
-def test_warm_up_and_end(kind: str) -> None:
-    schedule = Schedule(kind, 1.0, 0.1, 10, 20, 110)
-    assert [schedule.rate(step) for step in (1, 5, 10)] == [0.1, 0.5, 1.0]
-    final = 1.0 if kind == "constant" else 0.1
-    assert schedule.rate(110) == schedule.rate(500) == pytest.approx(final)
-    rates = [schedule.rate(step) for step in range(10, 130)]
-    assert rates == sorted(rates, reverse=True)
+def rate(step: int, kind: str, peak: float, final: float, warmup: int, decay: int, end: int,
+         start: int = 0, reached: float = 0.0) -> float:  # fmt: skip
+    """Lines between points; a cosine in place of the last one."""
+    top = start + warmup
+    last = max(top, end - decay) if kind == "wsd" else top
+    if kind == "constant":
+        final = peak
+    if kind == "cosine" and top < step < end:
+        return final + (peak - final) * (1 + cos(pi * (step - top) / (end - top))) / 2
+    points = [(start, reached), (top, peak), (last, peak), (end, final)]
+    points = points[:2] if start < step <= top else points[1:]
+    return float(np.interp(step, *zip(*points, strict=True)))
 
 
-def test_wsd_is_stable_then_linear() -> None:
-    schedule = Schedule("wsd", 1.0, 0.0, 10, 20, 110)
-    assert schedule.rate(90) == 1.0
-    assert schedule.rate(100) == pytest.approx(0.5)
+@given(
+    st.sampled_from(KINDS), st.integers(0, 5), st.integers(1, 12), st.integers(6, 12),
+    st.integers(0, 9), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.0, 0.1, 1.0]),
+)  # fmt: skip
+def test_rates_are_those_of_the_definition(
+    kind: str, warmup: int, decay: int, steps: int, start: int, reached: float, final: float
+) -> None:
+    given = (kind, 1.0, final, warmup, decay, start + steps, start, reached)
+    for step in range(start + 1, start + steps + 5):
+        assert Schedule(*given).rate(step) == pytest.approx(rate(step, *given)), step
+
+
+CHANGES: dict[str, Any] = {
+    "lr": 2e-3, "final_lr": 1e-5, "schedule": "wsd", "warmup": 1, "decay_steps": 2,
+    "batch_size": 2, "seq_length": 48, "rope_theta": 5e5, "mix": {"fi": 0.5}, "dropout": 0.1,
+}  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sets(st.sampled_from([*CHANGES]))), max_size=3))
+def test_stages_follow_each_other(tables: list[tuple[int, set[str]]]) -> None:
+    """What a stage does not set is as in the stage before; a rate begins where that one ended."""
+    staged = [
+        (
+            steps,
+            {name: CHANGES[name] for name in names if "schedule" in names or name != "decay_steps"},
+        )
+        for steps, names in tables
+    ]
+    stages = tuple(Stage.read({"steps": steps, **options}, OPTIONS) for steps, options in staged)
+    settings = RunSettings(steps=6, lr=1e-3, warmup=2, batch_size=4, micro_batch=4, stages=stages)
+    config = resolve(settings, gpu=False)
+    first, expected = config.periods[0], vars(config).copy()
+    given: tuple[Any, ...] = (config.schedule, config.lr, config.final_lr, config.warmup,
+                              config.decay_steps, config.lr_steps)  # fmt: skip
+    assert (first.number, first.steps) == (1, range(1, 7))
+    ends, at, tokens = [6], 6, 6 * config.step_tokens
+    for (steps, options), period in zip(staged, config.periods[1:], strict=True):
+        assert (period.number, period.steps) == (len(ends) + 1, range(at + 1, at + steps + 1))
+        expected |= {name: value for name, value in options.items() if name not in RATE}
+        expected["micro_batch"] = min(expected["micro_batch"], expected["batch_size"])
+        found = vars(period.config)
+        for name in {*CHANGES} - {*RATE} | {"micro_batch", "steps", "seed"}:
+            assert found[name] == expected[name], name
+        assert period.config.shape.rope_theta == expected["rope_theta"]
+        if {*options} & {*RATE}:
+            kind, _, final, *_ = given
+            reached = rate(at, *given)
+            peak = options.get("lr", reached)
+            usual = float(f"{peak / 10:.15g}") if "lr" in options else min(final, reached)
+            given = (
+                options.get("schedule", kind), peak, options.get("final_lr", usual),
+                options.get("warmup", 0), options.get("decay_steps", max(1, steps // 5)),
+                at + steps, at, reached,
+            )  # fmt: skip
+        for step in period.steps:
+            assert config.lr_at(step) == pytest.approx(rate(step, *given))
+        at, tokens = at + steps, tokens + steps * period.config.step_tokens
+        ends.append(at)
+    assert (config.last_step, config.tokens) == (at, tokens)
 
 
 def third(settings: RunSettings, languages: int) -> float:
