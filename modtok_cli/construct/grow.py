@@ -27,9 +27,11 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.learn.merges import GlobalMerges, grow
 from modtok_cli.modular.adopted.adopt import (
     ADOPTED_END,
+    ADOPTED_MARKS,
     ADOPTED_ROWS,
     check_output,
     find_end_of_text,
+    find_marks,
     find_rows,
     of_masks,
     read_tokenizer_file,
@@ -129,7 +131,10 @@ def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
     if not is_modular(source):
         file = _with_specials(read_tokenizer_file(source), specials)
         every = {BASE: np.array(list(map(bool, file.names)))}
-        settings = {ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source)}
+        settings = {
+            ADOPTED_END: find_end_of_text(source, file), ADOPTED_ROWS: find_rows(source),
+            ADOPTED_MARKS: find_marks(source, file),
+        }  # fmt: skip
         return of_masks(file, every, k=file.size, settings=settings, corpora={})
     base = ModularTokenizer.load(source)
     assert isinstance(base.segmenter, ModularLibrary)

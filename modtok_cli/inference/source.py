@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,23 @@ LANG, SLICE, OWN = "lang", "slice", "model"
 
 Sides = tuple[tuple[str, ...] | str, tuple[str, ...] | str | None]
 """Input and output vocabulary: languages or "full"; outputs None are the inputs."""
+
+
+@dataclass(frozen=True)
+class Chat:
+    """How a model of modtok speaks in conversations, in rows of its tables.
+
+    Attributes:
+        template: of messages; None if there is none.
+        ends: what ends an answer.
+        begin, end: the tokens that transformers calls bos and eos; None: the end of text.
+    """
+
+    template: str | None
+    ends: tuple[int, ...]
+    begin: int | None = None
+    end: int | None = None
+
 
 Spoken = tuple[Subtokenizer, Ends, Mapping[str, str]]
 """What an export says of text: tokenizer, the tokens that end it, chat templates by name."""
@@ -105,15 +123,17 @@ class ModelSource(ABC):
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents."""
 
-    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
-        """Template of a model of modtok for conversations, and row of what ends a turn."""
+    def chat(self, vocabularies: Vocabularies) -> Chat | None:
+        """How a model of modtok speaks in conversations, if it does."""
         return None
 
     def spoken(self, vocabularies: Vocabularies) -> Spoken:
         """Tokenizer, ends of texts and chat templates, for an export; here as in training."""
-        template, turn = self.chat(vocabularies) or (None, None)
+        chat = self.chat(vocabularies)
+        template, stops = (None, ()) if chat is None else (chat.template, chat.ends)
         end = self.end_of_text(vocabularies)  # in training, every text follows one
-        ends = Ends(end, end, end, adds_begin=True, turn=turn)
+        turn, message = [*(each for each in stops if each != end), None, None][:2]
+        ends = Ends(end, end, end, adds_begin=True, turn=turn, message=message)
         return vocabularies.tokenizer_in, ends, {} if template is None else {"default": template}
 
     @abstractmethod

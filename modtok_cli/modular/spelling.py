@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,7 +19,7 @@ from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, as_text
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary, as_text, gather
 from modtok_cli.modular.vocabulary import spell as visible
 
 
@@ -41,6 +41,17 @@ class Spelling:
         """From the old ids of each new token."""
         offsets = offsets_of(map(len, spelled))
         return cls(np.fromiter(chain.from_iterable(spelled), np.int32, int(offsets[-1])), offsets)
+
+    def take(self, tokens: Int32Array) -> Spelling:
+        """The spelling of some tokens, in their order."""
+        return Spelling(*gather(self.ids, self.offsets, tokens))
+
+    def spelled_by(self, token: int, index: int) -> Spelling:
+        """With an old id for a token that had none."""
+        offsets = self.offsets.copy()
+        offsets[token + 1 :] += 1
+        ids = np.insert(self.ids, int(self.offsets[token]), index)
+        return Spelling(ids.astype(np.int32), offsets)
 
     @property
     def lengths(self) -> Int64Array:
@@ -148,23 +159,31 @@ class LibraryVocabulary:
             self.ids.setdefault(bytes([value]), index)
         self._longest = max(map(len, self.ids), default=0)
 
-    def spell(self, vocabulary: Vocabulary, *, encode: bool = True) -> Spelling:
+    def spell(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        specials: Mapping[int, str] | None = None,
+        encode: bool = True,
+    ) -> Spelling:
         """Spell every token of `vocabulary` with these tokens.
+
+        `specials`: id → text of each special token, by default the first ids.
 
         A token with the same bytes, a special token with the same text, is spelled by itself.
         Other tokens are encoded as text, as the model has seen it; those that are no text, or
         that its normalizer changes, by the model alone, then by the longest tokens from the
         left. Without `encode` they have no spelling; special tokens never have.
         """
-        first = len(vocabulary.specials)
         tokens = vocabulary.tokens()
+        names = dict(enumerate(vocabulary.specials)) if specials is None else specials
         spelled = [
-            [self.added_ids[text]] if text in self.added_ids else [] for text in vocabulary.specials
-        ]
-        spelled += [
-            self._same(vocabulary, index, tokens[index]) for index in range(first, len(tokens))
-        ]
-        missing = [index for index in range(first, len(tokens)) if not spelled[index]]
+            [self.added_ids[names[index]]] if names.get(index) in self.added_ids
+            else [] if index in names
+            else self._same(vocabulary, index, token)
+            for index, token in enumerate(tokens)
+        ]  # fmt: skip
+        missing = [i for i, ids in enumerate(spelled) if not ids and i not in names]
         if encode:
             encoded = self._encode([tokens[index] for index in missing])
             for index, ids in zip(missing, encoded, strict=True):

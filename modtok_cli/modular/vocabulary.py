@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -78,9 +78,12 @@ def as_text(token: bytes) -> str | None:
         return None
 
 
+_Entry = TypeVar("_Entry", bound=np.generic)
+
+
 def gather(
-    data: UInt8Array, offsets: Int64Array, ids: npt.NDArray[np.integer]
-) -> tuple[UInt8Array, Int64Array]:
+    data: npt.NDArray[_Entry], offsets: Int64Array, ids: npt.NDArray[np.integer]
+) -> tuple[npt.NDArray[_Entry], Int64Array]:
     """Concatenate the entries `ids` of a flat table; returns (data, offsets) of the result."""
     starts = offsets[ids]
     lengths = offsets[np.asarray(ids) + 1] - starts

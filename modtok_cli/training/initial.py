@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 
 from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import (
-    TOKENIZER,
     HfDirectory,
     is_hf_directory,
     open_hf_directory,
@@ -30,7 +29,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.modular.adopted.restrict import vocabulary_of
 from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.containment import containment
-from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell, spell_by_merges
+from modtok_cli.modular.spelling import Spelling, spell, spell_by_merges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, JoinedRows, own_part
@@ -40,6 +39,7 @@ from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import Origin
 from modtok_cli.training.rows.growth import grow_rows
 from modtok_cli.training.rundir import (
+    CHAT,
     CONFIG,
     GRAFTED,
     METRICS,
@@ -51,13 +51,6 @@ from modtok_cli.training.rundir import (
 )
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import at_step, config_from_json
-
-# Special tokens that start or end a text, by table: the model reads one and predicts the other.
-_ENDS = {
-    "table": ("bos_token_id", "eos_token_id"),
-    "input": ("bos_token_id", "eos_token_id"),
-    "output": ("eos_token_id", "bos_token_id"),
-}
 
 
 def open_initial(path: Path) -> Initial:
@@ -159,10 +152,12 @@ class InitialRun:
 
     def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
         """What the config.json of the new run stores of it."""
+        chat = self.facts.get("initial", {}).get(CHAT)
         return {
             "run": str(self.directory.path),
             "signature": self.facts["tokenizer"]["signature"],
             "languages": self.languages,
+            **({} if chat is None else {CHAT: chat}),
         }
 
     def check(self, new: ModularTokenizer, *, train: str) -> None:
@@ -237,12 +232,6 @@ class InitialModel:
         name = re.sub(r"[^A-Za-z0-9._+-]+", "-", model_name(self.directory.path))[:100]
         return Origin(name.lstrip("._+-") or "model", self.directory.shape)
 
-    @cached_property
-    def vocabulary(self) -> LibraryVocabulary:
-        """Its tokens."""
-        path = self.directory.path / TOKENIZER
-        return LibraryVocabulary(self.directory.tokenizer_json, str(path))
-
     def check(self, new: ModularTokenizer, *, train: str) -> None:
         """Check that there is something to train."""
         if train == "rows" and not bool(self.new_rows(new).any()):
@@ -262,6 +251,7 @@ class InitialModel:
             "model": str(self.directory.path),
             "architecture": self.directory.shape.architecture,
             NEW_ROWS: b64encode(packed.tobytes()).decode(),
+            **({CHAT: self.directory.chat} if isinstance(new.segmenter, ModularLibrary) else {}),
         }
 
     def initialize(self, model: Model, new: ModularTokenizer, *, rows: str, note: Progress) -> None:
@@ -295,26 +285,9 @@ class InitialModel:
         )
 
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
-        """Ids of the model for each token, the end of text included.
-
-        A tokenizer that was adopted from the model's has its ids, and one that grew from it the
-        first ones; merges tell how the tokens of the model spell the others.
-        """
-        if isinstance(new.segmenter, ModularLibrary):
-            file = new.segmenter.file
-            known = self.directory.ids_in(file.ids)
-            if known is not None:
-                return spell_by_merges(file, known, encode=encode)
-        spelling = self.vocabulary.spell(new.vocabulary, encode=encode)
-        end = SubtokenizerCache(new).end_of_text
-        index = self.directory.token_id(*_ENDS[table])
-        if index is None or spelling.lengths[end]:
-            return spelling
-        at = int(spelling.offsets[end])
-        ids = np.insert(spelling.ids, at, index).astype(np.int32)
-        offsets = spelling.offsets.copy()
-        offsets[end + 1 :] += 1
-        return Spelling(ids, offsets)
+        """Ids of the model for each token, the end of text included."""
+        spelling = self.directory.spelling(new.full().segmenter, encode=encode)
+        return self.directory.with_end(spelling, SubtokenizerCache(new).end_of_text, table)
 
 
 Initial = InitialRun | InitialModel

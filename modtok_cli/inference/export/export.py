@@ -35,6 +35,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.inference.parameters import LATEST, Model, RunTokenizer, Step
+from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import canonical, optional_languages
 from modtok_cli.text.readers import read_documents
@@ -201,6 +202,8 @@ class _Export:
                 remedy="slice the run with --langs and export that slice",
             )
         own, ends, templates = source.spoken(vocabularies)
+        if own.segmenter.of_file:
+            check_ids(own.segmenter.to_json({}), str(path))
         texts = _own_words(own) if self.probe is None else self.probe
         ways = candidates(own, str(path))
         counts = [disagreements(own, one, texts) for one in ways]

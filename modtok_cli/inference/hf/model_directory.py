@@ -46,6 +46,7 @@ from modtok_cli.inference.hf.peft_settings import PEFT, renumbered
 from modtok_cli.inference.hf.quantized_tables import SIZES, is_quantized, row_parts, with_rows
 from modtok_cli.inference.hf.token_tensors import TokenAxis, TokenTensors, size_fields
 from modtok_cli.inference.hf.weight_files import Cut, cut_tensor, fingerprint, rewrite
+from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.adopted.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.open import tokenizers_in
@@ -232,6 +233,9 @@ class ModelDirectory(HfDirectory):
             copy_files(self.path, companions(self.path), beside)
             total = rewrite(self, beside, cuts | sizes)
             write_object(beside / TOKENIZER, document)
+            known = vocabulary_of(self.tokenizer, str(self.path / TOKENIZER))
+            kept = {name: new_of[old] for name, old in known.items() if old in new_of}
+            check_ids((beside / TOKENIZER).read_bytes(), str(output), kept)
             self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of, progress)
             facts = {"format": 1, "rows": self.vocab_size, "weights": fingerprint(self)}
@@ -310,6 +314,7 @@ class ModelDirectory(HfDirectory):
         """Write the tokenizer of the tokens with a row, and what lies beside it."""
         copy_files(self.path, companions(self.path), beside)
         write_object(beside / TOKENIZER, self.tokenizer)
+        check_ids((beside / TOKENIZER).read_bytes(), str(self.path))
         self._write_added(beside, {each: each for each in range(self.vocab_size)}, progress)
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int], progress: Progress) -> None:

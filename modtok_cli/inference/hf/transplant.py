@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,9 +47,11 @@ from modtok_cli.inference.hf.model_files import (
 from modtok_cli.inference.hf.peft_settings import is_output, write_peft
 from modtok_cli.inference.hf.weight_files import FLOATS, NewTensor, overwrite, rewrite
 from modtok_cli.inference.parameters import HfModel
+from modtok_cli.modular.adopted.file_ids import check_ids
+from modtok_cli.modular.adopted.restrict import with_places
+from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters.json_frame import added_tokens
-from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
+from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.reading import Reading
 
@@ -166,15 +169,17 @@ class _Transplant:
                 where=path / CONFIG,
                 remedy="only text models are supported",
             )
-        self.old = LibraryVocabulary(source.tokenizer_json, str(path))
         self.settings = source.tokenizer_config
-        spelling = self.old.spell(new.vocabulary)
-        self.new_of = self._new_ids(spelling)
+        spelling = source.spelling(new.segmenter)
+        self.new_of = _new_ids(spelling)
         self.extra = self._extra_tokens()
         first = len(new.vocabulary)
         self.new_of |= {index: first + place for place, index in enumerate(self.extra.values())}
+        old = [*self.extra.values()]
         self.spellings = {
-            kind: _with_extra(self._with_end(spelling, kind), list(self.extra.values()))
+            kind: _with_extra(
+                source.with_end(spelling, 0, kind) if new.vocabulary.specials else spelling, old
+            )
             for kind in ("input", "output")
         }
 
@@ -183,31 +188,24 @@ class _Transplant:
         """Tokens of the new vocabulary."""
         return len(self.new.vocabulary) + len(self.extra)
 
-    def _new_ids(self, spelling: Spelling) -> dict[int, int]:
-        """Old id → new id of the tokens that both vocabularies have."""
-        same = np.flatnonzero(spelling.lengths == 1)
-        return dict(zip(spelling.ids[spelling.offsets[same]].tolist(), same.tolist(), strict=True))
-
     def _extra_tokens(self) -> dict[str, int]:
         """Added tokens of the model that its files name and the new vocabulary does not have."""
         named = {index for config in self.source.configs.values() for index in ids_to_keep(config)}
         texts = orjson.dumps(self.settings).decode() + "".join(self.source.chat_templates.values())
-        have = set(self.new.vocabulary.specials)
         return {
             name: index
-            for name, index in sorted(self.old.added_ids.items(), key=lambda item: item[1])
-            if name not in have and (index in named or name in texts)
+            for name, index in sorted(
+                self.source.vocabulary.added_ids.items(), key=lambda item: item[1]
+            )
+            if name not in self.names and (index in named or name in texts)
         }
 
-    def _with_end(self, spelling: Spelling, kind: str) -> Spelling:
-        """The new end of text takes the row of the token that begins or ends a text."""
-        fields = ("bos_token_id", "eos_token_id")
-        index = self.source.token_id(*(fields if kind == "input" else fields[::-1]))
-        lengths = spelling.lengths[: len(self.new.vocabulary.specials)]
-        if index is None or not len(lengths) or lengths[0]:
-            return spelling
-        offsets = spelling.offsets + (np.arange(len(spelling.offsets)) > 0)
-        return Spelling(np.insert(spelling.ids, 0, index).astype(np.int32), offsets)
+    @cached_property
+    def names(self) -> set[str]:
+        """The special tokens of the new vocabulary, of a published one all tokens."""
+        segmenter = self.new.segmenter
+        is_library = isinstance(segmenter, Library)
+        return {*(segmenter.names if is_library else self.new.vocabulary.specials)}
 
     # --- files ---
 
@@ -331,20 +329,23 @@ class _Transplant:
 
     def _tokenizer(self) -> bytes:
         document = orjson.loads(self.new.to_json())
-        first = len(self.new.vocabulary)
+        added = {token["content"]: token for token in self.source.tokenizer["added_tokens"]}
         document["added_tokens"] += [
-            {**token, "id": first + place}
-            for place, token in enumerate(added_tokens([*self.extra]))
+            {**added[name], "id": self.new_of[index]} for name, index in self.extra.items()
         ]
-        data = orjson.dumps(document)
+        data = orjson.dumps(with_places(document))
         before, after = (
             (each[0], self.new_of[each[1]]) if each and each[1] in self.new_of else None
-            for each in self.old.frame()
+            for each in self.source.vocabulary.frame()
         )
-        return framed(data, before, after)
+        data = framed(data, before, after)
+        ids = {name: index for index, name in enumerate(self.new.segmenter.names) if name}
+        extra = {name: self.new_of[index] for name, index in self.extra.items()}
+        check_ids(data, str(self.path), ids | extra)
+        return data
 
     def _tokenizer_config(self) -> dict[str, Any]:
-        known = {*self.new.vocabulary.specials, *self.extra}
+        known = self.names | self.extra.keys()
         fields = {}
         for name, value in self.settings.items():
             text = value.get("content") if isinstance(value, Mapping) else value
@@ -357,6 +358,12 @@ class _Transplant:
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
         }
+
+
+def _new_ids(spelling: Spelling) -> dict[int, int]:
+    """Old id → new id of the tokens that both vocabularies have."""
+    same = np.flatnonzero(spelling.lengths == 1)
+    return dict(zip(spelling.ids[spelling.offsets[same]].tolist(), same.tolist(), strict=True))
 
 
 def _with_extra(spelling: Spelling, ids: list[int]) -> Spelling:

@@ -21,15 +21,16 @@ from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.source import LANG, ModelSource
+from modtok_cli.inference.source import LANG, Chat, ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
-from modtok_cli.training.data.conversation import FILE as CHAT
+from modtok_cli.training.data.conversation import FILE
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import (
+    CHAT,
     CHECKPOINTS,
     CONFIG,
     STEP,
@@ -147,15 +148,22 @@ class RunSource(ModelSource):
         """Row of the token between documents."""
         return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
 
-    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
-        """Template of a run that was trained on conversations, and row of what ends a turn."""
-        if not (self.path / CHAT).is_file():
+    def chat(self, vocabularies: Vocabularies) -> Chat | None:
+        """Of a run that was trained on conversations, or of the model that it began from."""
+
+        def rows(*names: object) -> list[int]:
+            ids = [self._subsets.specials[str(n)] for n in names if n in self._subsets.specials]
+            return [int(row) for row in np.searchsorted(vocabularies.ids, ids)]
+
+        if (self.path / FILE).is_file():
+            fields = read_object(self.path / FILE)
+            turn = rows(fields.get("eos_token")) or [self.end_of_text(vocabularies)]
+            return Chat(str(fields.get("chat_template", "")), tuple(turn))
+        fields = self.config.get("initial", {}).get(CHAT)
+        if not isinstance(fields, Mapping):
             return None
-        fields, turn = read_object(self.path / CHAT), self.end_of_text(vocabularies)
-        stop = self._subsets.specials.get(str(fields.get("eos_token")))
-        if stop is not None:
-            turn = int(np.searchsorted(vocabularies.ids, stop))
-        return str(fields.get("chat_template", "")), turn
+        begin, end = ([*rows(fields.get(name)), None][0] for name in ("bos", "eos"))
+        return Chat(fields.get("template"), tuple(rows(*fields.get("ends", ()))), begin, end)
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the checkpoint; one tensor for both if tied and the sides are equal."""

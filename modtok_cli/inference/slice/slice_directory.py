@@ -23,7 +23,7 @@ from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import DTYPES
-from modtok_cli.inference.source import SLICE, ModelSource, directory_digest
+from modtok_cli.inference.source import SLICE, Chat, ModelSource, directory_digest
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -208,14 +208,14 @@ class SliceSource(ModelSource):
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
 
-    def chat(self, vocabularies: Vocabularies) -> tuple[str, int] | None:
-        """Chat template, if there is one, and row of what ends a turn."""
+    def chat(self, vocabularies: Vocabularies) -> Chat | None:
+        """Chat template, if there is one, and what ends an answer."""
         template = self.directory.chat_templates.get("default")
         if template is None:
             return None
-        end, size = self.facts.end_of_text, vocabularies.tokenizer_out.size
+        size = vocabularies.tokenizer_out.size
         stops = self.directory.token_ids("eos_token_id")
-        return template, next((each for each in stops if each != end and each < size), end)
+        return Chat(template, tuple(each for each in stops if each < size))
 
     @property
     def place(self) -> Path:

@@ -38,7 +38,9 @@ from modtok_cli.inference.slice.slice_directory import (
     SliceFacts,
     read_facts,
 )
+from modtok_cli.inference.source import Chat
 from modtok_cli.inference.vocabularies import FULL, Side, Vocabularies
+from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.training.rundir import is_run
 
 
@@ -231,31 +233,33 @@ def slice_files(
     facts: SliceFacts,
     vocabularies: Vocabularies,
     sizes: Mapping[str, tuple[int, int]],
-    chat: tuple[str, int] | None,
+    chat: Chat | None,
 ) -> dict[str, bytes]:
     """File name → content.
 
     Args:
         sizes: part → (bytes of the slice, bytes of the whole model).
-        chat: template of a run that was trained on conversations, and row of what ends a turn.
+        chat: how the run, or the model that it began from, speaks in conversations.
     """
     end = facts.end_of_text
-    ends = end if chat is None else sorted({end, chat[1]})
+    chat = chat or Chat(None, ())
+    begin = end if chat.begin is None else chat.begin
+    ends = sorted({end, *chat.ends})
+    ids = {"bos_token_id": begin, "eos_token_id": ends if len(ends) > 1 else end}
     files = {
-        "config.json": _json(_config(facts, vocabularies)),
-        "generation_config.json": _json(
-            {"bos_token_id": end, "eos_token_id": ends, "pad_token_id": end, "do_sample": False}
-        ),
+        "config.json": _json(_config(facts, vocabularies) | ids),
+        "generation_config.json": _json({**ids, "pad_token_id": end, "do_sample": False}),
         "tokenizer.json": vocabularies.tokenizer_in.to_json(),
-        "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies)),
+        "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies, chat)),
         NAME: facts.to_json(),
         README: _model_card(facts, sizes, vocabularies).encode(),
     }
     if facts.bos:
         before = vocabularies.text_of(end), end
         files["tokenizer.json"] = framed(files["tokenizer.json"], before)
-    if chat is not None:
-        files[CHAT_TEMPLATE] = chat[0].encode()
+    if chat.template is not None:
+        files[CHAT_TEMPLATE] = chat.template.encode()
+    check_ids(files["tokenizer.json"], facts.run)
     if not vocabularies.same:
         files[TOKENIZER_OUT] = vocabularies.tokenizer_out.to_json()
     return files
@@ -281,14 +285,17 @@ def _config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     return document
 
 
-def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies, chat: Chat) -> dict[str, Any]:
     name = vocabularies.text_of(facts.end_of_text)
+    begin, end = (
+        name if row is None else vocabularies.text_of(row) for row in (chat.begin, chat.end)
+    )
     document = {
         # By the model type transformers would choose LlamaTokenizer, which has a pre-tokenizer of
         # its own.
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": name,
-        "eos_token": name,
+        "bos_token": begin,
+        "eos_token": end,
         "pad_token": name,
         "add_bos_token": facts.bos,
         "add_eos_token": False,

@@ -46,6 +46,8 @@ ADOPTED_END = "end_of_text"
 """Setting of an adopted tokenizer: the text of its token between documents, or None."""
 ADOPTED_ROWS = "rows"
 """Setting of an adopted tokenizer: rows of the model's output matrix, or None if not known."""
+ADOPTED_MARKS = "marks"
+"""Setting of an adopted tokenizer: added tokens that its chat templates name, in every language."""
 _CONFIG_LIMIT = 1 << 26
 
 
@@ -149,6 +151,19 @@ def find_end_of_text(source: FilePath, file: TokenizerFile) -> str | None:
         if isinstance(text, str) and text in file.ids:
             return text
     return None
+
+
+def find_marks(source: FilePath, file: TokenizerFile) -> list[str]:
+    """Added tokens that the chat templates beside a tokenizer name, such as <think>.
+
+    Special tokens are in every language without it, and text may have line ends and spaces.
+    """
+    place = _place(source)
+    templates = [place / "chat_template.jinja", *place.glob("additional_chat_templates/*.jinja")]
+    texts = [read_file(path).decode(errors="replace") for path in templates if path.is_file()]
+    text = "".join([*texts, str(_setting(place / "tokenizer_config.json", "chat_template"))])
+    names = [file.names[index] for index in np.flatnonzero(file.added & ~file.special)]
+    return [name for name in names if name in text and not name.isspace()]
 
 
 def find_rows(source: FilePath) -> int | None:
@@ -255,7 +270,7 @@ def adopt(
     )
     adopted = adopt_counts(
         file, counted, k=k, coverage=coverage, end_of_text=end_of_text, rows=find_rows(source),
-        progress=progress,
+        marks=find_marks(source, file), progress=progress,
     )  # fmt: skip
     if place is not None:
         adopted.save(place)
@@ -270,11 +285,12 @@ def adopt_counts(
     coverage: float | None = None,
     end_of_text: str | None = None,
     rows: int | None = None,
+    marks: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
     """As `adopt`, from the word counts of each language; `end_of_text` is in all of them.
 
-    `rows`: rows of the model's output matrix.
+    `rows`: rows of the model's output matrix; `marks`: tokens of its chat templates.
     """
     masks, corpora = {}, {}
     with progress.task("counting tokens", len(counted), "languages") as task:
@@ -287,7 +303,10 @@ def adopt_counts(
             masks[language] = members(file, token_counts(file, counts), k, coverage)
             corpora[language] = Corpus(counts.fingerprint(), **vars(counts.size))
             task.advance()
-    settings = {"k": k, "coverage": coverage, ADOPTED_END: end_of_text, ADOPTED_ROWS: rows}
+    settings = {
+        "k": k, "coverage": coverage, ADOPTED_END: end_of_text, ADOPTED_ROWS: rows,
+        ADOPTED_MARKS: list(marks),
+    }  # fmt: skip
     return of_masks(file, masks, k=k, settings=settings, corpora=corpora)
 
 
@@ -300,10 +319,12 @@ def of_masks(
     settings: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
 ) -> ModularTokenizer:
-    """The file with the tokens (V,) bool of each language, and with the end of text in all."""
-    if (end := settings.get(ADOPTED_END)) is not None:
-        needed = np.arange(file.size) == file.ids[str(end)]
-        masks = {language: mask | file.closed(needed) for language, mask in masks.items()}
+    """The file with the tokens (V,) bool of each language, and in all the end of text and the
+    tokens of chat templates."""
+    common = [settings.get(ADOPTED_END), *settings.get(ADOPTED_MARKS, ())]
+    if ids := [file.ids[str(name)] for name in common if name is not None]:
+        needed = file.closed(np.isin(np.arange(file.size), ids))
+        masks = {language: mask | needed for language, mask in masks.items()}
     membership = Membership.of_columns(file.size, masks.values(), len(masks))
     return ModularTokenizer(
         algorithm=algorithm,
