@@ -109,7 +109,9 @@ def choose_run(
     """The run's directory, its configuration, and what a resumed run changes, in sentences."""
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
-        config = fitted(config, settings, _check_stages(config))
+        files = texts_by_stage(config)
+        config = fitted(config, settings, len(files[0]))
+        _check_stages(config, files)
         directory = RunDirectory(config.runs / run_name(config))
         _check_path(directory.path)
         return directory, config, []
@@ -122,14 +124,12 @@ def choose_run(
     return directory, config, notes
 
 
-def _check_stages(config: Config) -> int:
-    """Check the languages of each stage, before text is unpacked; how many the first one has."""
-    files = texts_by_stage(config)
+def _check_stages(config: Config, files: Sequence[Mapping[str, object]]) -> None:
+    """Check the languages of each stage, before text is unpacked."""
     for period, own in zip(config.periods, files, strict=True):
         with period.locating():
             mixture = Mixture.of(dict.fromkeys(own, 1), period.config.mix, period.config.mix_rest)
             period.config.regime.check(mixture.languages)
-    return len(files[0])
 
 
 def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
