@@ -93,7 +93,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("tokens model --langs fr --table", "--table: requires --sizes"),
         (
             "tokens model --langs fr --sizes --size 300 -o a",
-            "compares sizes: omit --output, --size",
+            "compares sizes: omit -o, --size",
         ),
         ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
         ("tokens nothing --langs fr", "does not exist"),
@@ -108,7 +108,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --head ids.txt --bos -o part", "--bos is for slices"),
         ("slice model --langs fr", "no output directory given"),
         ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
-        ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit --budget"),
+        ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit -k"),
         ("slice data --langs fr --from x -o part", "--from is for --append"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
@@ -121,7 +121,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
         ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
         ("export model --field body -o part", "no text is read without --probe: omit --field"),
-        ("export model -t adopted --step 4", "model is not a run: omit --step, --tokenizer"),
+        ("export model -t adopted --step 4", "model is not a run: omit --step, -t"),
         ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
         status, _, err = here(*line.split())

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from helpers.sample import SAMPLE
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_lines
 from modtok_cli.base.option import parameters_of
 from modtok_cli.cli.main import command_tree
@@ -198,5 +198,5 @@ def test_two_models_are_compared(few_steps: Path, tmp_path: Path, capsys: Any) -
     write_lines(tmp_path / "a.jsonl", [])
     with pytest.raises(UsageError, match="are for models"):
         compare(tmp_path / "a.jsonl", tmp_path / "a.jsonl", tasks="facts")
-    with pytest.raises(ModtokError, match="is neither a run nor a model"):
+    with pytest.raises(UsageError, match="is a model, and the other is a file"):
         compare(few_steps, tmp_path / "a.jsonl", texts=TEXT)

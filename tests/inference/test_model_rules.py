@@ -116,7 +116,10 @@ def test_a_token_without_a_row_is_left_out_by_all(
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     whole = orjson.loads(file.read_bytes())
     like = whole["added_tokens"][3]
-    file.write_bytes(orjson.dumps({**whole, "added_tokens": [
+    # The library gives added tokens the ids of the file only if the vocabulary has them too.
+    ids = {token["content"]: token["id"] for token in whole["added_tokens"]} | {"<mine>": 640}
+    rules = {**whole["model"], "vocab": {**whole["model"]["vocab"], **ids}}
+    file.write_bytes(orjson.dumps({**whole, "model": rules, "added_tokens": [
         *whole["added_tokens"], {**like, "id": 640, "content": "<mine>", "special": True}
     ]}))  # fmt: skip
     edit(model / "tokenizer_config.json", pad_token="<mine>")
