@@ -28,7 +28,6 @@ from modtok_cli.learn.merges import GlobalMerges, grow
 from modtok_cli.modular.adopted.adopt import (
     ADOPTED_END,
     ADOPTED_MARKS,
-    ADOPTED_ROWS,
     check_output,
     find_end_of_text,
     find_marks,
@@ -39,7 +38,7 @@ from modtok_cli.modular.adopted.adopt import (
 )
 from modtok_cli.modular.adopted.file_splits import file_splits
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
-from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import split_pattern, tokenizers_in
@@ -138,8 +137,10 @@ def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
         return of_masks(file, every, k=file.size, settings=settings, corpora={})
     base = ModularTokenizer.load(source)
     assert isinstance(base.segmenter, ModularLibrary)
-    file = _with_specials(base.segmenter.file, specials)
-    if file is base.segmenter.file:
+    own = base.segmenter.file
+    # Rows of the model without a token are room for new ones.
+    file = _with_specials(TokenizerFile(own.document, own.where), specials)
+    if file.ids == own.ids and file.size == own.size:
         return base
     masks = {name: each | file.needed for name, each in _padded(_columns(base), file.size).items()}
     return of_masks(
@@ -155,7 +156,9 @@ def _columns(tokenizer: ModularTokenizer) -> dict[str, BoolArray]:
 
 
 def _padded(columns: Mapping[str, BoolArray], size: int) -> dict[str, BoolArray]:
-    return {name: np.pad(each, (0, size - len(each))) for name, each in columns.items()}
+    return {
+        name: np.pad(each[:size], (0, max(0, size - len(each)))) for name, each in columns.items()
+    }
 
 
 def _with_specials(file: TokenizerFile, specials: Sequence[str]) -> TokenizerFile:

@@ -74,8 +74,9 @@ def _difference(
     columns = [parent.languages.index(language) for language in child.languages]
     if columns != sorted(columns):
         return "the order of the languages changed"
-    if tokens < child.size:
-        return f"token {tokens:,} of {child.size:,} is another one or missing"
+    held = int(child.vocabulary.lengths.nonzero()[0].max(initial=-1)) + 1  # without filler rows
+    if tokens < held:
+        return f"token {tokens:,} of {held:,} is another one or missing"
     if merges < len(child.merges):
         return f"merge {merges:,} of {len(child.merges):,} is another one or missing"
     for what, wide, narrow in (

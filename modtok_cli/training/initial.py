@@ -212,7 +212,9 @@ class InitialRun:
             and isinstance(grown, ModularLibrary)
             and old.file.ids.items() <= grown.file.ids.items()
         ):
-            return spell_by_merges(grown.file, old.file.size, encode=encode)
+            same = old.file.ids == grown.file.ids  # new tokens may have the ids of filler rows
+            known = old.file.size if same else max(old.file.ids.values()) + 1
+            return spell_by_merges(grown.file, known, encode=encode)
         return spell(new.vocabulary, self.tokenizer.full(), encode=encode)
 
 
@@ -270,10 +272,13 @@ class InitialModel:
             raise ModtokError(error.what, where=error.where or where) from error
         carried = int((~self.new_rows(new)).sum())
         tokens = vocabulary_of(self.directory.tokenizer, where)
-        if (filler := self.directory.vocab_size - len(tokens)) > 0:
+        kept = self._spelling(new, [*model.tables][-1], encode=False).ids
+        filler = {*range(self.directory.vocab_size)}.difference(tokens.values(), kept.tolist())
+        if filler:
             note.note(
-                f"{name_of(self.directory.path)} has {filler:,} rows without a token, which the "
-                "run leaves out of its probabilities: its scores are not quite the model's"
+                f"{name_of(self.directory.path)} has {len(filler):,} rows without a token, which "
+                "the run leaves out of its probabilities: its scores are not quite the model's "
+                "(with its own tokenizer, adopted, they are)"
             )
         for name, table in model.tables.items():
             old = self.directory.table(name)

@@ -10,6 +10,7 @@ import orjson
 import pytest
 import tokenizers
 import torch
+from safetensors.torch import load_file
 
 from helpers.external_models import build
 from helpers.metrics import read_metrics
@@ -19,6 +20,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
@@ -214,6 +216,33 @@ def test_a_tokenizer_without_end_of_text_is_refused(model: Path, tmp_path: Path)
         SubtokenizerCache(made)
     with pytest.raises(UsageError, match="the tokenizer has no token '<end>'"):
         adopt(source, ("fr",), data=SAMPLE, end_of_text="<end>")
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2"])
+def test_scores_are_the_model_s_with_rows_without_a_token(family: str, tmp_path: Path) -> None:
+    """38 of 640 rows fill the tables up; the second has one table. Texts begin with <s>."""
+    build(tmp_path / "model", family)
+    adopted = adopt(tmp_path / "model", LANGUAGES, data=SAMPLE, end_of_text="<s>")
+    adopted.save(tmp_path / "tokenizer")
+    notes, text = Said(), tmp_path / "fr.txt"
+    text.write_text("Une phrase, puis une autre.\n", "utf-8")
+    pretrain(replace(settings(tmp_path, tmp_path), sampling="full"), progress=notes)
+    assert not any("without a token" in line for line in notes.notes)
+    run, model = tmp_path / "it", tmp_path / "model"
+    rows = [
+        evaluate_bpb(each, text, infer=infer).rows[0]["bits_per_byte"]
+        for each, infer in ((model, None), (run, "full"))
+    ]
+    assert rows[0] == pytest.approx(rows[1], abs=1e-5)
+    slice_model(run, output=tmp_path / "slice", outputs="full")
+    sizes = [
+        {name: tuple(each.shape) for name, each in load_file(path / "model.safetensors").items()}
+        for path in (model, tmp_path / "slice")
+    ]
+    assert sizes[0] == sizes[1]
+    ids = torch.arange(9)[None]
+    assert torch.equal(load(tmp_path / "slice").logits(ids), load(run).logits(ids))
+    assert len(load(run, ["en"]).head) < len(load(run, ["en", "fr"]).head) < 602
 
 
 def test_text_that_the_tokenizer_cannot_write_has_no_bits(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import is_model_directory
-from modtok_cli.modular.adopted.adopt import ADOPTED_ROWS
-from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest

@@ -21,7 +21,7 @@ from modtok_cli.base.remote import path_of
 from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
-from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
 from modtok_cli.modular.adopted.sentencepiece_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, smallest
 from modtok_cli.modular.directory import check_place
@@ -44,8 +44,6 @@ END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
 """Usual names of the token between documents."""
 ADOPTED_END = "end_of_text"
 """Setting of an adopted tokenizer: the text of its token between documents, or None."""
-ADOPTED_ROWS = "rows"
-"""Setting of an adopted tokenizer: rows of the model's output matrix, or None if not known."""
 ADOPTED_MARKS = "marks"
 """Setting of an adopted tokenizer: added tokens that its chat templates name, in every language."""
 _CONFIG_LIMIT = 1 << 26
@@ -292,6 +290,8 @@ def adopt_counts(
 
     `rows`: rows of the model's output matrix; `marks`: tokens of its chat templates.
     """
+    if rows is not None:  # those without a token are part of the model's softmax
+        file = TokenizerFile(file.document, file.where, rows)
     masks, corpora = {}, {}
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 
     from modtok_cli.modular.stored import Stored
 
+ADOPTED_ROWS = "rows"
+"""Setting of an adopted tokenizer: rows of the model's output matrix, or None if not known.
+
+Its file has them too, where some have no token."""
+
 
 class Library(Segmenter):
     """The tokens of a mask of a `tokenizer.json`, with all merges between them.
@@ -175,7 +180,10 @@ class Library(Segmenter):
         return tuple(parts)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        return self.file.restricted(self.selection.global_ids, provenance)
+        ids = self.selection.global_ids
+        if len(ids) == self.file.size and not self.file.names[-1]:
+            provenance = {**provenance, ADOPTED_ROWS: len(ids)}
+        return self.file.restricted(ids, provenance)
 
     def to_sentencepiece(self) -> bytes:
         if not has_model(self.file.document):
@@ -191,7 +199,7 @@ class Library(Segmenter):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        return cls(TokenizerFile(document, where))
+        return cls(_file(document, where))
 
     def check(self, where: str) -> None:
         """The file was checked when it was read."""
@@ -270,7 +278,7 @@ class ModularLibrary(ModularSegmenter):
         odd = Library.misfit(document)
         if odd:
             raise broken(where, odd, "not as modtok writes it")
-        file = TokenizerFile(document, where)
+        file = _file(document, where)
         for name, value, field in (
             ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
             ("specials", file.vocabulary.specials, "added_tokens"),
@@ -283,6 +291,11 @@ class ModularLibrary(ModularSegmenter):
         derivation = stored.arrays.take("derivation", np.int32, (file.size,))
         file.use_derivation(derivation, stored.arrays.where)
         return cls(file, stored.merge_members)
+
+
+def _file(document: Mapping[str, Any], where: str) -> TokenizerFile:
+    """A file that `Library.to_json` wrote."""
+    return TokenizerFile(document, where, document["model"][PROVENANCE].get(ADOPTED_ROWS))
 
 
 def _between(merges: Int32Array, members: Membership) -> Membership:

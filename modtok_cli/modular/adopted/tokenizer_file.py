@@ -37,7 +37,8 @@ class TokenizerFile(Lasting):
     Attributes:
         document: the JSON object.
         ids: token → id, added tokens included.
-        size: highest id + 1.
+        size: highest id + 1, or `rows` of the model where they are more, up to 4 for each token.
+            Ids without a token are in no language.
         merges: (M, 3) int32 in rank order: left, right, result; of Unigram none.
 
     Raises:
@@ -45,7 +46,7 @@ class TokenizerFile(Lasting):
         ModtokError: the document is invalid; names the field.
     """
 
-    def __init__(self, document: Mapping[str, Any], where: str) -> None:
+    def __init__(self, document: Mapping[str, Any], where: str, rows: object = None) -> None:
         self.document = document
         self.where = where
         check_document(document, where)
@@ -55,6 +56,8 @@ class TokenizerFile(Lasting):
         self.size = max(self.ids.values()) + 1
         if self.size > 4 * len(self.ids):
             raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
+        if isinstance(rows, int) and self.size < rows <= 4 * len(self.ids):
+            self.size = rows
         self._model = document["model"]
         for name in ("continuing_subword_prefix", "end_of_word_suffix"):
             if self._model.get(name):
@@ -64,8 +67,8 @@ class TokenizerFile(Lasting):
                     remedy="adopt a byte-level or SentencePiece tokenizer",
                 )
 
-        rows = self._model.get("merges") or [] if self.is_bpe else []
-        self.merges = read_merges(rows, self.ids, where)
+        merges = self._model.get("merges") or [] if self.is_bpe else []
+        self.merges = read_merges(merges, self.ids, where)
         lengths = np.fromiter(map(len, self.ids), np.int64, len(self.ids))
         if self.is_bpe and lengths @ lengths > _MOST_STEPS:
             raise ModtokError(
