@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -245,6 +246,21 @@ def test_logits_are_those_of_each_row(
     # Not a batch of requests: nothing was chosen for it.
     hidden = torch.randn(2, 8, generator=generator)
     assert torch.equal(rows.logits(hidden, whole, some), hidden @ head.T + bias)
+    # Prompts after a batch, in chunks: the end of one request's and the beginning of the next's.
+    rows.choose({}, 2)
+    rows.choose_prompts(["fr", "fr", "", "en", "en"])
+    rows.logits(hidden, whole, some)
+    prompts = torch.randn(5, 8, generator=generator)
+    chunks = [rows.logits(chunk, whole, some if part else None) for chunk in prompts.split(2)[:2]]
+    expected = whole(prompts)[:4]
+    expected[:2, 20:] = -torch.inf
+    expected[3, np.setdiff1d(np.arange(50), ids["en"])] = -torch.inf
+    assert torch.allclose(torch.cat(chunks), expected, atol=1e-5)
+    with pytest.raises(RuntimeError, match="of 1 rows for prompts of 2"):
+        rows.logits(prompts[:2], whole, some)
+    rows.choose({0: "fr"}, 1)  # what is left belongs to no later batch
+    rows.logits(hidden[:1], whole, some)
+    assert torch.equal(rows.logits(hidden, whole, some), whole(hidden))
     rows.choose({0: "fr"}, 1)
     with pytest.raises(RuntimeError, match="of 1 rows for a batch of 2"):
         rows.logits(hidden, whole, some)
@@ -300,7 +316,7 @@ def test_a_request_reaches_vllm_with_its_languages(middleware: Any) -> None:
     sent, (message, languages, headers) = middleware(body[:9], body[9:])
     passed = orjson.loads(message["body"])
     assert passed == {"prompt": "Il", "vllm_xargs": {"a": 1}}
-    assert languages == ("fr", "fr")
+    assert languages == ("fr", "fr", False)
     assert headers == [(b"content-length", str(len(message["body"])).encode())]
     assert sent[0]["headers"] == [(b"x-modtok-languages", b"fr")]
     assert OF_REQUEST.get() is None
@@ -338,7 +354,11 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
 
     def admitted(chosen: object, **changes: Any) -> Any:
         params = SimpleNamespace(
-            extra_args=None, allowed_token_ids=None, bad_words=[], _bad_words_token_ids=None
+            extra_args=None,
+            allowed_token_ids=None,
+            bad_words=[],
+            _bad_words_token_ids=None,
+            prompt_logprobs=None,
         )
         vars(params).update(changes)
         token = OF_REQUEST.set(None if chosen is None else served.chosen(chosen, []))
@@ -365,6 +385,15 @@ def test_the_engine_admits_what_the_middleware_has_read(served: ServedLanguages)
             "bonjour", " bonjour",
         ]  # fmt: skip
         assert {each for ids in params._bad_words_token_ids for each in ids} <= {*french}
+        said = {"prompt_logprobs_over": "fi"}  # by the client, past the field
+        token = OF_REQUEST.set(served.chosen("el|fr", [])._replace(scored=True))
+        params = SimpleNamespace(
+            extra_args=said, allowed_token_ids=None, bad_words=[], prompt_logprobs=1
+        )
+        admit(params)
+        OF_REQUEST.reset(token)
+        assert params.extra_args == {"languages": "fr", "prompt_logprobs_over": "el"}
+        assert admitted("fr", extra_args=said).extra_args == {"languages": "fr"}
         for wrong, changes, where in (
             (None, {}, None),
             (None, {"extra_args": {"languages": "fr"}}, None),
@@ -411,6 +440,41 @@ def test_labels_outside_the_languages_are_refused(middleware: Any, served: Serve
     assert (seen, error["param"]) == (None, "label_token_ids")
     assert error["message"].startswith(f"label_token_ids: token {greek} is not one of fr")
     assert middleware(orjson.dumps({**body, "languages": "full", "label_token_ids": wrong}))[1]
+
+
+def test_prompts_are_scored_over_languages(middleware: Any, served: ServedLanguages) -> None:
+    french = served.subset("fr").global_ids
+    (greek, *_) = np.setdiff1d(served.subset("el").global_ids, french).tolist()
+    body = {"languages": {"input": ["fr"], "output": ["el"]}, "echo": True}
+    over = {"prompt_logprobs_over": "languages"}
+    for fields in (over, {"vllm_xargs": over}):
+        asked = {**body, "prompt": "Il", **fields}
+        sent, (message, chosen, _) = middleware(json.dumps(asked).encode(), path="/a/render")
+        assert chosen == ("fr", "el", True)
+        assert b"over" not in message["body"]
+        assert orjson.loads(sent[1]["body"])[0]["prompt_logprobs_over"] == "languages"
+    for value in (None, "full"):
+        asked = {**body, "prompt": [5, greek], "prompt_logprobs_over": value}
+        assert not middleware(json.dumps(asked).encode())[1][1].scored
+    own = int(french[9])
+    for prompt, name in (([own, greek], "prompt"), ([[own], [own, own, greek]], "prompt")):
+        sent, seen = middleware(json.dumps({**body, **over, name: prompt}).encode())
+        error = orjson.loads(sent[1]["body"])["error"]
+        assert (seen, error["param"]) == (None, name)
+        assert error["message"].startswith(f"{name}: token {greek} is not one of fr")
+    sent, _ = middleware(json.dumps({**body, **over, "token_ids": [own, greek]}).encode())
+    assert orjson.loads(sent[1]["body"])["error"]["param"] == "token_ids"
+    # The first token of a prompt has no score.
+    assert middleware(json.dumps({**body, **over, "prompt": [greek, own]}).encode())[1]
+    for wrong in ("fr", ["languages"], True, {}):
+        sent, seen = middleware(
+            json.dumps({**body, "prompt": "Il", "prompt_logprobs_over": wrong}).encode()
+        )
+        error = orjson.loads(sent[1]["body"])["error"]
+        assert (seen, error["param"]) == (None, "prompt_logprobs_over")
+        assert error["message"] == 'prompt_logprobs_over: expected "languages" or "full"'
+    with pytest.raises(UsageError, match="this version of vLLM computes them over all tokens"):
+        replace(served, can_score=False).scored("languages")
 
 
 @pytest.mark.parametrize("wrong", [["xx"], ["x" * 10**6], 3, {}])

@@ -21,6 +21,7 @@ from urllib.request import Request, urlopen
 
 import orjson
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
 from helpers.sample import SAMPLE
@@ -184,11 +185,106 @@ def test_logprobs_are_of_the_languages(server: Server, run: Path) -> None:
     assert status == 200
     model = load(run, ["fr"])
     prompt = [model.end_of_text, *model.encode_in("Il")]
-    import torch
-
     right = torch.log_softmax(model.logits(torch.tensor([prompt]))[0, -1], 0).max().item()
     found = answer["choices"][0]["logprobs"]["token_logprobs"][0]
     assert math.isclose(found, right, abs_tol=1e-4)
+
+
+def check_scores(server: Server, run: Path) -> None:
+    """Scores of prompts by echo, alone and together, are a slice's, and by default T's."""
+    asked = [(names, line[:60]) for names in (["fr"], ["el", "fi"]) for line in lines(names[0])[:4]]
+    whole = load(run)
+
+    def scores(case: tuple[list[str], str], over: str | None) -> tuple[list[float], list[int]]:
+        status, answer = server.complete(
+            prompt=case[1], languages=case[0], max_tokens=1, echo=True, logprobs=1,
+            prompt_logprobs_over=over, return_token_ids=True,
+        )  # fmt: skip
+        assert status == 200, answer
+        (choice,) = answer["choices"]
+        found = choice["logprobs"]
+        assert found["token_logprobs"][0] is None
+        return found["token_logprobs"][1:-1], choice["prompt_token_ids"]
+
+    def right(case: tuple[list[str], str], ids: list[int], over: str | None) -> torch.Tensor:
+        logits = whole.logits(torch.tensor([ids]))[0, :-1]
+        if over == "languages":
+            own = torch.from_numpy(load(run, case[0]).vocabularies.ids.astype("int64"))
+            outside = torch.ones(logits.shape[1], dtype=torch.bool)
+            outside[own] = False
+            logits = logits.masked_fill(outside, -torch.inf)
+        return torch.log_softmax(logits, 1).gather(1, torch.tensor(ids)[1:, None])[:, 0]
+
+    cases = [(case, over) for case in asked for over in ("languages", None)]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda each: scores(*each), cases))
+    for (case, over), (found, ids) in zip(cases, together, strict=True):
+        assert torch.allclose(torch.tensor(found), right(case, ids, over), atol=1e-4)
+        if case == asked[0]:
+            assert torch.allclose(
+                torch.tensor(scores(case, over)[0]), torch.tensor(found), atol=1e-4
+            )
+    of_languages, of_all = (together[at][0] for at in (0, 1))
+    assert sum(of_languages) > sum(of_all)
+    model = load(run, ["fr"])  # the slice itself, by its own rows
+    prompt = torch.tensor([[model.end_of_text, *model.encode_in(asked[0][1])]])
+    rows = torch.log_softmax(model.logits(prompt)[0, :-1], 1)
+    own = torch.from_numpy(model.vocabularies.ids.astype("int64"))
+    targets = torch.searchsorted(own, torch.tensor(together[0][1])[1:])
+    sliced = rows.gather(1, targets[:, None])[:, 0]
+    assert torch.allclose(torch.tensor(of_languages), sliced, atol=1e-4)
+
+
+def test_prompts_are_scored_over_their_languages(server: Server, run: Path) -> None:
+    check_scores(server, run)
+    own = {*load(run, ["fr"]).vocabularies.ids.tolist()}
+    body = {"model": "served", "prompt": "Il était", "languages": ["fr"], "max_tokens": 1}
+    body |= {"prompt_logprobs": len(own) + 5, "prompt_logprobs_over": "languages"}
+    status, answer = server.complete(**body)
+    assert status == 200, answer
+    for position in answer["choices"][0]["prompt_logprobs"][1:]:
+        ranked = sorted(position.items(), key=lambda each: each[1]["rank"])
+        assert {int(token) for token, _ in ranked[: len(own)]} == own
+        assert math.isclose(sum(math.exp(each["logprob"]) for _, each in ranked), 1, abs_tol=1e-4)
+
+
+def test_what_is_rendered_and_refused(server: Server, run: Path) -> None:
+    """Errors have the name of their field, whichever process finds them."""
+    french = load(run, ["fr"]).vocabularies.ids
+    own = {*french.tolist()}
+    greek = sorted({*load(run, ["el"]).vocabularies.ids.tolist()} - own)
+    body = {"model": "served", "prompt": "Il", "languages": ["fr"], "max_tokens": 9}
+    body |= {"ignore_eos": True, "temperature": 2.0, "prompt_logprobs_over": "languages"}
+    status, rendered = post(f"{server.url}/v1/completions/render", body)
+    assert status == 200, rendered
+    for each in rendered:
+        assert (each["languages"], each["prompt_logprobs_over"]) == ("fr", "languages")
+        status, answer = post(f"{server.url}/inference/v1/generate", each)
+        assert status == 200, answer
+        assert {*answer["choices"][0]["token_ids"]} <= own
+    for fields, name in (
+        ({"allowed_token_ids": greek[:3]}, "allowed_token_ids"),
+        ({"bad_words": [*map(str, range(99))]}, "bad_words"),
+        ({"prompt_logprobs_over": 3}, "prompt_logprobs_over"),
+        ({"prompt": [int(french[9]), greek[0]]}, "prompt"),
+    ):
+        status, answer = post(f"{server.url}/v1/completions", body | fields)
+        assert (status, answer["error"]["param"]) == (400, name), answer
+    scoring = {"model": "served", "query": "Il", "items": ["a"], "languages": ["fr"]}
+    for labels, right in ((greek[:2], 400), (french[9:11].tolist(), 200)):
+        url = f"{server.url}/generative_scoring"
+        status, answer = post(url, {**scoring, "label_token_ids": labels})
+        assert status == right, answer
+    text = lines("el")[0]
+    ids = load(run).vocabularies.ids[load(run).encode_in(text)].tolist()
+    data = {"model": "served", "token_ids": ids, "sampling_params": {"max_tokens": 1}}
+    request = Request(
+        f"{server.url}/inference/v1/generate",
+        orjson.dumps({**data, "languages": "auto"}),
+        {"Content-Type": "application/json"},
+    )
+    with urlopen(request, timeout=600) as found:
+        assert found.headers["X-Modtok-Languages"] == "el"
 
 
 def test_streams_and_stop_strings(server: Server) -> None:
@@ -241,7 +337,6 @@ def test_a_killed_server_starts_again_with_an_adapter(
     server: Server, run: Path, tmp_path: Path, asked: list[tuple[Question, list[int], set[int]]]
 ) -> None:
     """An adapter as PEFT saves it, trained on the backbone of a slice, is the merged slice."""
-    import torch
     from safetensors.torch import load_file, save_file
 
     torch.manual_seed(0)
@@ -345,6 +440,7 @@ def test_runner_v2_and_its_drafts(
         counts = [line.split() for line in found.read().decode().splitlines()]
     accepted = [each[1] for each in counts if "spec_decode_num_accepted_tokens_total{" in each[0]]
     assert float(accepted[0]) > 0
+    check_scores(server, run)
 
 
 DRAFTED = """

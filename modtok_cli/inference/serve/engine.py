@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +23,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2Processor
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.serve.languages import KEY, TOKENIZER, ServedLanguages, admit
+from modtok_cli.inference.serve.languages import KEY, OVER, TOKENIZER, ServedLanguages, admit
 from modtok_cli.inference.serve.plugin import OFFLOAD, PREFIX, PROCESSOR
 from modtok_cli.inference.serve.rows import SHARE, ActiveRows, move_to_host
 from modtok_cli.inference.vocabularies import FULL
@@ -94,8 +97,8 @@ class RequestLanguages(V1Processor, V2Processor):
         return logits
 
 
-def _languages(params: Any) -> str:
-    value = (getattr(params, "extra_args", None) or {}).get(KEY)
+def _languages(params: Any, key: str = KEY) -> str:
+    value = (getattr(params, "extra_args", None) or {}).get(key)
     return value if isinstance(value, str) else ""
 
 
@@ -106,10 +109,13 @@ def _following(base: Any) -> Any:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self._of: dict[int, str] = {}
+            self._over: dict[int, tuple[str, int]] = {}  # and the tokens of a prompt
 
         def add_request(self, req_index: int, new_req_data: Any) -> None:
             super().add_request(req_index, new_req_data)
             self._of[req_index] = _languages(new_req_data.sampling_params)
+            over = _languages(new_req_data.sampling_params, OVER)
+            self._over[req_index] = (over, len(new_req_data.prompt_token_ids or ()) if over else 0)
 
         def preprocess_state(self, input_batch: Any, *more: Any) -> None:
             """Before each step; a request has more than one row where tokens are drafted."""
@@ -119,8 +125,54 @@ def _following(base: Any) -> Any:
             self.model.active.choose(
                 {row: self._of.get(slot, "") for row, slot in enumerate(slots)}, len(slots)
             )
+            self._choose_prompts(input_batch)
+
+        def _choose_prompts(self, input_batch: Any) -> None:
+            """vLLM computes all rows of a step if one of its requests has a prompt to score."""
+            found = [self._over.get(slot, ("", 0)) for slot in input_batch.idx_mapping_np.tolist()]
+            over, sizes = [each[0] for each in found], np.array([each[1] for each in found])
+            unread = input_batch.num_computed_prefill_tokens_np < sizes
+            # A request that goes on after it gave way to others has its scores already.
+            if np.any(unread & (input_batch.prefill_len_np <= sizes)):
+                tokens = np.diff(input_batch.query_start_loc_np[: len(over) + 1])
+                self.model.active.choose_prompts(np.repeat(over, tokens).tolist())
 
     return Following
+
+
+def can_score(config: Any) -> bool:
+    """Whether log-probabilities of prompts can be over languages; vLLM has no interface for it."""
+    try:
+        if config.use_v2_model_runner:
+            import_module("vllm.v1.worker.gpu.sample.prompt_logprob")
+            return True
+        return hasattr(import_module(_V1).GPUModelRunner, _SCORE)
+    except ImportError:
+        return False
+
+
+_V1, _SCORE = "vllm.v1.worker.gpu_model_runner", "_get_prompt_logprobs_dict"
+
+
+def score_apart(runner: Any) -> None:
+    """Have the class of vLLM's runner V1 score the prompts of a batch one by one."""
+    together = getattr(runner, _SCORE, None)
+    if together is None or hasattr(together, "__wrapped__"):
+        return
+
+    @wraps(together)
+    def apart(self: Any, hidden_states: torch.Tensor, scheduled: Mapping[str, int]) -> Any:
+        found: dict[str, Any] = {}
+        for request in [each for each in self.num_prompt_logprobs if each in scheduled]:
+            over = _languages(self.requests[request].sampling_params, OVER)
+            for rows in _MODELS:
+                rows.choose_prompts([over] * scheduled[request])
+            found |= together(self, hidden_states, {request: scheduled[request]})
+        for rows in _MODELS:
+            rows.choose_prompts([])
+        return found
+
+    setattr(runner, _SCORE, apart)
 
 
 def _offload(model: torch.nn.Module) -> None:
@@ -151,6 +203,8 @@ def _restricted(base: Any) -> Any:
                 lambda names: served.subset(names).global_ids, config.get_vocab_size()
             )
             _MODELS[:] = [self.active]
+            if not vllm_config.use_v2_model_runner:
+                score_apart(import_module(_V1).GPUModelRunner)
             self._config = vllm_config
             self._buffer: torch.Tensor | None = None
             self._gathered: tuple[Any, Any] = (None, None)

@@ -25,16 +25,23 @@ TOKENIZER = "modular"
 """The modular directory in a served directory."""
 KEY = "languages"
 """Field of requests, of vLLM's additional configuration, and of its extra arguments."""
+OVER = "prompt_logprobs_over"
+"""Field of requests, and of vLLM's extra arguments: what log-probabilities of prompts are over."""
 AUTO = "auto"
 _SUBSETS = 64  # that keep their tables
 _SIDES = ("input", "output")
 
 
 class Chosen(NamedTuple):
-    """Languages of a prompt and of its answer, in T's order with commas between; "" is T."""
+    """Languages of a prompt and of its answer, in T's order with commas between; "" is T.
+
+    Attributes:
+        scored: whether log-probabilities of the prompt are over `input`, and not over T.
+    """
 
     input: str
     output: str
+    scored: bool = False
 
     def __str__(self) -> str:
         """`en,fr`, `en|fr` if they differ, and `full` for T.
@@ -42,7 +49,7 @@ class Chosen(NamedTuple):
         >>> str(Chosen("en,fr", "en,fr")), str(Chosen("", "fr"))
         ('en,fr', 'full|fr')
         """
-        sides = [side or FULL for side in self]
+        sides = [side or FULL for side in self[:2]]
         return sides[0] if self.input == self.output else "|".join(sides)
 
 
@@ -55,6 +62,7 @@ class ServedLanguages:
         references: references that find the language of a prompt; may be empty.
         default: languages of a request that names none: "auto", "full" or codes; without, "auto" if
             there are references.
+        can_score: whether this vLLM can compute log-probabilities of prompts over languages.
         subset: the tokenizer of one side of `Chosen`; threads may call it.
     """
 
@@ -62,6 +70,7 @@ class ServedLanguages:
     languages: Sequence[str] = ()
     references: Mapping[str, Reference] = field(default_factory=dict)
     default: str = ""
+    can_score: bool = True
     subset: Callable[[str], Subtokenizer] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,7 +121,8 @@ class ServedLanguages:
             return Chosen(one, one)
         if wanted.keys() != set(_SIDES):
             raise UsageError('expected "input" and "output", each with a list of languages')
-        return Chosen(*(self._side(wanted[side], texts) for side in _SIDES))
+        before, after = (self._side(wanted[side], texts) for side in _SIDES)
+        return Chosen(before, after)
 
     def _side(self, wanted: object, texts: Sequence[str]) -> str:
         names = wanted.split(",") if isinstance(wanted, str) else wanted
@@ -137,16 +147,38 @@ class ServedLanguages:
 
     def texts_of(self, body: Mapping[str, Any]) -> list[str]:
         """`texts_of`, and the text of prompts that are ids in T."""
+        prompts = self._ids_of(body)
+        return (
+            texts_of(body) if prompts is None else [self.tokenizer.decode(ids) for ids in prompts]
+        )
+
+    def _ids_of(self, body: Mapping[str, Any]) -> list[list[int]] | None:
+        """Ids in T of the prompts, without what is none; None if prompts are no ids."""
         prompt = body.get("prompt", body.get("token_ids"))  # of /v1/completions, or rendered
         if not isinstance(prompt, list) or not prompt or isinstance(prompt[0], str):
-            return texts_of(body)
+            return None
         prompts = [each for each in prompt if isinstance(each, list)] or [prompt]
-        return [
-            self.tokenizer.decode(
-                [each for each in ids if isinstance(each, int) and 0 <= each < self.tokenizer.size]
+        size = self.tokenizer.size
+        return [[i for i in ids if isinstance(i, int) and 0 <= i < size] for ids in prompts]
+
+    def scored(self, wanted: object) -> bool:
+        """Whether a request has log-probabilities of its prompt over its languages.
+
+        Args:
+            wanted: the field of the request: "languages", "full" (T), or None, which is T.
+
+        Raises:
+            UsageError: another value, or this vLLM cannot.
+        """
+        if wanted is None or wanted == FULL:
+            return False
+        if wanted != KEY:
+            raise UsageError(f'expected "{KEY}" or "{FULL}"')
+        if not self.can_score:
+            raise UsageError(
+                "this version of vLLM computes them over all tokens", remedy="leave it out"
             )
-            for ids in prompts
-        ]
+        return True
 
     def check_allowed(self, ids: Sequence[int], languages: str) -> None:
         """Check that a request's `allowed_token_ids` leave it something to answer.
@@ -157,23 +189,31 @@ class ServedLanguages:
         if languages and not np.isin(ids, self.subset(languages).global_ids).any():
             raise UsageError(f"none is a token of {languages}", where="allowed_token_ids")
 
-    def check_labels(self, body: Mapping[str, Any], languages: str) -> None:
-        """Check that each token of `/generative_scoring` that is scored has a probability.
+    def check_scored(self, body: Mapping[str, Any], chosen: Chosen) -> None:
+        """Check that each token that is scored has a probability.
+
+        These are the labels of `/generative_scoring`, and the tokens of a prompt of ids, from its
+        second one on, if they are scored over languages.
 
         Raises:
-            UsageError: one is not of these languages.
+            UsageError: one is not of the languages.
         """
         labels = body.get("label_token_ids")
-        if not languages or not isinstance(labels, list):
-            return
-        own = self.subset(languages).global_ids
-        for label in labels:
-            if isinstance(label, int) and not np.isin(label, own):
-                raise UsageError(
-                    f"token {label} is not one of {languages}, so its probability is 0",
-                    where="label_token_ids",
-                    remedy="choose labels of these languages, or name further languages",
-                )
+        scored = {"label_token_ids": (chosen.output, labels if isinstance(labels, list) else [])}
+        if chosen.scored:
+            tokens = [token for ids in self._ids_of(body) or () for token in ids[1:]]
+            scored["prompt" if "prompt" in body else "token_ids"] = (chosen.input, tokens)
+        for name, (languages, ids) in scored.items():
+            if not languages or not ids:
+                continue
+            own = {*self.subset(languages).global_ids.tolist()}
+            for token in ids:
+                if isinstance(token, int) and token not in own:
+                    raise UsageError(
+                        f"token {token} is not one of {languages}, so its probability is 0",
+                        where=name,
+                        remedy="choose tokens of these languages, or name further languages",
+                    )
 
     def spellings(self, word: str, languages: str) -> list[list[int]]:
         """Ids in T that spell a forbidden word in these languages: alone, and after a space."""
@@ -227,6 +267,9 @@ def admit(params: Any, most_words: int = 128) -> None:
                 remedy="set VLLM_MAX_NUM_BAD_WORDS of the server",
             )
         params.bad_words = []
+    extra.pop(OVER, None)  # only the field says it
+    if chosen.scored and params.prompt_logprobs is not None:
+        extra[OVER] = chosen.input
     params.extra_args = {**extra, KEY: chosen.output}
 
 

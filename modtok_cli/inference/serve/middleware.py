@@ -11,6 +11,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import (
     KEY,
     OF_REQUEST,
+    OVER,
     Chosen,
     ServedLanguages,
     apart,
@@ -56,23 +57,23 @@ class LanguagesOfRequests:
             return
         extra = body.get(_EXTRA)
         extra = dict(extra) if isinstance(extra, dict) else {}
-        wanted = body.pop(KEY, None)
+        wanted = {name: body.pop(name, None) for name in (KEY, OVER)}
+        wanted = {name: extra.get(name) if own is None else own for name, own in wanted.items()}
+        field = KEY
         try:
-            chosen = await apart(
-                lambda: served.chosen(
-                    extra.get(KEY) if wanted is None else wanted, served.texts_of(body)
-                )
-            )
+            chosen = await apart(lambda: served.chosen(wanted[KEY], served.texts_of(body)))
+            field = OVER
+            chosen = chosen._replace(scored=served.scored(wanted[OVER]))
         except ModtokError as error:
-            await _refuse(send, f"{KEY}: {error}", KEY)
+            await _refuse(send, f"{field}: {error}", field)
             return
         try:
-            served.check_labels(body, chosen.output)
+            served.check_scored(body, chosen)
         except ModtokError as error:
             await _refuse(send, str(error), str(error.where))
             return
-        if KEY in extra:
-            body[_EXTRA] = {name: value for name, value in extra.items() if name != KEY}
+        if not wanted.keys().isdisjoint(extra):
+            body[_EXTRA] = {name: value for name, value in extra.items() if name not in wanted}
         data = json.dumps(body).encode()
         length = (b"content-length", str(len(data)).encode())
         headers = [pair for pair in scope["headers"] if pair[0].lower() != length[0]]
@@ -112,7 +113,7 @@ def _rendered(send: Send, chosen: Chosen) -> Send:
         if isinstance(body, list):
             return [edited(each) for each in body]
         if isinstance(body, dict) and "token_ids" in body:
-            return {**body, KEY: str(chosen)}
+            return {**body, KEY: str(chosen)} | ({OVER: KEY} if chosen.scored else {})
         return body
 
     return _edited(send, edited)

@@ -9,7 +9,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.renderers.hf import HfRenderer
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.serve.engine import check
+from modtok_cli.inference.serve.engine import can_score, check
 from modtok_cli.inference.serve.languages import (
     CURRENT,
     KEY,
@@ -30,6 +30,7 @@ class LanguageRenderer(HfRenderer):
         super().__init__(config, tokenizer)
         default = (config.additional_config or {}).get(KEY, "")
         self.served = ServedLanguages.of(Path(config.model_config.tokenizer), default)
+        self.served.can_score = can_score(config)
         CURRENT[:] = [self.served]
         self._around = _around(self.get_tokenizer())
         # vLLM's runs in a thread, which does not know the request.

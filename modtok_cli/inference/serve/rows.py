@@ -27,6 +27,7 @@ class ActiveRows:
         self._size = size
         self._chosen: Mapping[int, str] | None = None
         self._count: int | None = None
+        self._prompts: list[str] = []
         self._names: tuple[str, ...] = ()
         self._ids = torch.empty(0)
         self._outside = torch.empty(0)
@@ -40,7 +41,11 @@ class ActiveRows:
 
     def choose(self, languages: Mapping[int, str], count: int | None = None) -> None:
         """Languages by row of the next batch, of so many rows; other rows have all of T."""
-        self._chosen, self._count = languages, count
+        self._chosen, self._count, self._prompts = languages, count, []
+
+    def choose_prompts(self, languages: list[str]) -> None:
+        """Languages of the rows of prompts, whose logits are computed in order after the batch."""
+        self._prompts = languages
 
     def logits(
         self,
@@ -50,7 +55,8 @@ class ActiveRows:
     ) -> torch.Tensor:
         """Logits of a batch; (n, width) to (n, size), -inf outside a row's languages.
 
-        A batch that was not chosen is no batch of requests, and has all of T.
+        A batch that was not chosen has the next rows of prompts; without, it is no batch of
+        requests, and has all of T.
 
         Args:
             whole: computes logits over T.
@@ -62,7 +68,12 @@ class ActiveRows:
         chosen, self._chosen = self._chosen, None
         if chosen is not None and self._count not in (None, len(hidden)):
             raise RuntimeError(f"languages of {self._count} rows for a batch of {len(hidden)}")
-        rows = [(chosen or {}).get(row, "") for row in range(len(hidden))]
+        if chosen is None and self._prompts:
+            rows, self._prompts = self._prompts[: len(hidden)], self._prompts[len(hidden) :]
+            if len(rows) < len(hidden):
+                raise RuntimeError(f"languages of {len(rows)} rows for prompts of {len(hidden)}")
+        else:
+            rows = [(chosen or {}).get(row, "") for row in range(len(hidden))]
         names = tuple(sorted(set(rows)))
         if names in ((), ("",)):
             return whole(hidden)

@@ -80,7 +80,8 @@ def serve(
 
     A request names its languages, as in {"model": "it", "prompt": "Il était", "languages": ["fr"]};
     the default is `languages`, or the language of the prompt. Its prompt is segmented by the
-    tokenizer of these languages, and only their tokens can be answered.
+    tokenizer of these languages, and only their tokens can be answered. Log-probabilities of a
+    prompt are over all tokens, or over its languages by {"prompt_logprobs_over": "languages"}.
 
     For a run, the files for vLLM are written to serve/ of the run, or to `output`. A Hugging Face
     model needs its tokenizer of modtok adopt and `output`, which links to the model's files.
