@@ -14,7 +14,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.adopted.file_ids import check_ids
+from modtok_cli.modular.adopted.file_ids import check_written
 from modtok_cli.modular.adopted.restrict import restrict
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
@@ -218,8 +218,7 @@ def most_used(
     scores = np.array([score for _, score in rows], dtype=np.float64)
     mask = frequent_mask(occurrences()[: len(rows)], scores, always, k)
     ids: Int32Array = np.array([*np.flatnonzero(mask), *behind], dtype=np.int32)
-    data = orjson.dumps(restrict(document, ids, name)) + b"\n"
-    check_ids(data, name)
+    data = check_written(orjson.dumps(restrict(document, ids, name)) + b"\n", name)
     return open_bytes(data, name, name)
 
 

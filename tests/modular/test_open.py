@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.encoding import external
+from modtok_cli.modular.formats import hugging_face
 from modtok_cli.modular.formats import tiktoken as tiktoken_format
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
@@ -216,6 +219,21 @@ def test_the_tokens_of_a_rank_file_tell_its_pattern(
     for odd, message in (("gpt5", "unknown pattern 'gpt5'; choose from: cl100k"), ("(", "refuses")):
         with pytest.raises(ModtokError, match=message):
             open_tokenizer(f"{path}#{odd}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_to_encode_a_file_is_loaded_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, library_tokenizer = [], external.library_tokenizer
+
+    def load(*args: Any) -> Any:
+        loaded.append(args)
+        return library_tokenizer(*args)
+
+    for place in (external, hugging_face):
+        monkeypatch.setattr(place, "library_tokenizer", load)
+    tokenizer = open_bytes(external_tokenizer(kind), "t", "t.json")
+    tokenizer.decode_bytes(tokenizer.encode("a b"))
+    assert len(loaded) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

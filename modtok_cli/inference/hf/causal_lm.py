@@ -100,9 +100,13 @@ class CausalLM:
             ModtokError: a token that the table has no row for.
         """
         tokenizer = self.hf_tokenizer
-        if special:  # `encode` has special tokens as text, by another copy of the tokenizer
-            tokenizer.inner.encode_special_tokens = False
-            (ids,) = encoded_by(tokenizer.inner, [text], [len(text)], tokenizer.name)
+        if special:
+            inner = tokenizer.inner
+            inner.encode_special_tokens = False
+            try:
+                (ids,) = encoded_by(inner, [text], [len(text)], tokenizer.name)
+            finally:  # to `encode` special tokens are text
+                inner.encode_special_tokens = True
         else:
             ids = tokenizer.encode(text)
         if ids.max(initial=0) >= self.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -172,20 +172,35 @@ def library_tokenizer(data: bytes, where: str) -> Tokenizer:
     return inner
 
 
+def special_rows(document: Mapping[str, Any]) -> dict[int, str]:
+    """The special tokens in the vocabulary of a Unigram `tokenizer.json`, by id.
+
+    {} for other kinds, and for damaged fields, of which the library says what is wrong.
+    """
+    try:
+        special = {each["content"] for each in document["added_tokens"] if each["special"]}
+        model = document["model"]
+        rows = enumerate(model["vocab"] if model["type"] == "Unigram" else ())
+        return {index: row[0] for index, row in rows if row[0] in special}
+    except (KeyError, TypeError, IndexError):
+        return {}
+
+
 def text_tokenizer(data: bytes, where: str) -> Tokenizer:
     """`library_tokenizer` for encoding: special tokens are text to Unigram as well.
 
-    It finds each piece of its vocabulary in a text, those of special tokens too. Here these have
-    names that nobody knows. All else, ids too, is as in the file.
+    It finds each piece of its vocabulary in a text, those of special tokens too. Here these
+    (`special_rows`) have names that nobody knows. All else, ids too, is as in the file.
     """
     document = orjson.loads(data)
-    model, added = document.get("model") or {}, document.get("added_tokens") or []
-    special = {token["content"] for token in added if token.get("special")}
-    if model.get("type") != "Unigram" or special.isdisjoint(row[0] for row in model["vocab"]):
+    if not (special := special_rows(document)):
         return library_tokenizer(data, where)
-    rows = [[token_hex(16), *row[1:]] if row[0] in special else row for row in model["vocab"]]
-    special &= {row[0] for row in model["vocab"]}
-    kept = [token for token in added if token["content"] not in special]
+    model, added, names = document["model"], document["added_tokens"], {*special.values()}
+    rows = [
+        [token_hex(16), *row[1:]] if index in special else row
+        for index, row in enumerate(model["vocab"])
+    ]
+    kept = [token for token in added if token["content"] not in names]
     document |= {"added_tokens": kept, "model": {**model, "vocab": rows}}
     return library_tokenizer(orjson.dumps(document), where)
 
@@ -291,6 +306,7 @@ def sentencepiece_processor(data: bytes, where: str) -> SentencePieceProcessor:
     Raises:
         ModtokError: the library does not load it, or it has no pieces.
     """
+    require(f"{where}: a SentencePiece model", published=["sentencepiece"])
     from sentencepiece import SentencePieceProcessor
 
     try:

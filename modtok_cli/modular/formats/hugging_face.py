@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.adopted.file_ids import check_ids
+from modtok_cli.modular.adopted.file_ids import check_written
 from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.encoder import strings
 from modtok_cli.modular.encoding.external import (
@@ -19,6 +20,7 @@ from modtok_cli.modular.encoding.external import (
     encoded_by,
     in_library,
     library_tokenizer,
+    special_rows,
     text_tokenizer,
 )
 from modtok_cli.modular.formats import Format
@@ -28,6 +30,8 @@ from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_setting
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Library
+
     from modtok_cli.modular.protocol import Tokenizer
 
 
@@ -63,7 +67,7 @@ class HuggingFace(Format):
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
         data = segmenter.to_json(provenance)
         if segmenter.of_file:  # of ours the vocabulary has every token, in the order of the ids
-            check_ids(data, "the tokenizer")
+            check_written(data, "the tokenizer")
         return data
 
 
@@ -99,7 +103,6 @@ class LibraryTokenizer(External):
     """Any `tokenizer.json`, run by the `tokenizers` library: whole texts, without dropout.
 
     Attributes:
-        inner: the library's tokenizer.
         size: number of ids, gaps included.
         unknown: id of the token that stands for text without a token; None if there is none.
 
@@ -111,20 +114,27 @@ class LibraryTokenizer(External):
         super().__init__(name, data)
         document = parse_document(data, where)
         _check_prefix(document, where)
-        self.inner = library_tokenizer(data, where)
+        self._of_text, self._data = text_tokenizer(data, where), data
+        self._special = special_rows(document)
         self.ignored = ignored_settings(document)
         self.size = self._highest(document["model"].get("vocab")) + 1
-        tokens = int(self.inner.get_vocab_size())
+        tokens = int(self._of_text.get_vocab_size())
         if self.size > 4 * tokens:
             raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
-        self._of_text = text_tokenizer(data, where)
         self.losses = Losses(self._of_text, data)
         self.unknown = self.losses.unknown
         self._decoder = Decoder(document, where)
 
+    @cached_property
+    def inner(self) -> Library:
+        """The library's tokenizer of the file itself."""
+        # Of a large vocabulary it takes a second, so it is read a second time only if needed.
+        return library_tokenizer(self._data, self.name) if self._special else self._of_text
+
     def _highest(self, vocab: Any) -> int:
         """The highest id: a vocabulary may have gaps."""
-        ids = [int(self.inner.get_vocab_size()) - 1, *self.inner.get_added_tokens_decoder()]
+        library = self._of_text
+        ids = [int(library.get_vocab_size()) - 1, *library.get_added_tokens_decoder()]
         return max(*ids, *vocab.values()) if isinstance(vocab, dict) and vocab else max(ids)
 
     def document(self) -> dict[str, Any]:
@@ -154,4 +164,5 @@ class LibraryTokenizer(External):
         """Names of tokens, but of ids that the vocabulary leaves out."""
         if odd := [index for index in ids if not 0 <= index < self.size]:
             raise ModtokError(f"token id {odd[0]} is outside the vocabulary")
-        return [name for name in map(self.inner.id_to_token, ids) if name is not None]
+        named = (self._special.get(index) or self._of_text.id_to_token(index) for index in ids)
+        return [name for name in named if name is not None]
