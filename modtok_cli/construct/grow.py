@@ -21,6 +21,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
 from modtok_cli.construct.outputs import prove_unchanged
 from modtok_cli.construct.request import BuildReport, Request
@@ -39,8 +40,10 @@ from modtok_cli.modular.adopted.adopt import (
 from modtok_cli.modular.adopted.file_splits import file_splits
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
 from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
+from modtok_cli.modular.adopted.text_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.hf_directory import refuse_joined
 from modtok_cli.modular.open import split_pattern, tokenizers_in
 from modtok_cli.modular.segmenters.json_frame import added_tokens, ignored_settings
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -80,6 +83,7 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
             where="-k",
             remedy="give the number of new tokens for each language, such as -k 8000",
         )
+    require(f"{source}: growth", published=["tokenizers"])
     if request.is_in_place or request.tokenizer is None:
         raise UsageError("a published tokenizer is not replaced", where="-o", remedy="choose an -o")
     check_output(output, force=request.force)
@@ -163,6 +167,7 @@ def _padded(columns: Mapping[str, BoolArray], size: int) -> dict[str, BoolArray]
 
 def _with_specials(file: TokenizerFile, specials: Sequence[str]) -> TokenizerFile:
     """The file with special tokens that the model has, each as `NAME=ID`."""
+    refuse_joined(specials)
     taken, added = {*file.ids.values()}, []
     for text in specials:
         name, _, index = text.rpartition("=")
@@ -198,6 +203,8 @@ def _first_id(base: ModularTokenizer, source: Path) -> int:
 def _splits(file: TokenizerFile) -> PreTokenizer:
     """How words of text are found, ours or the library's."""
     remedy = "learn another tokenizer and give it to the model: modtok transplant"
+    if has_model(file.document):
+        remedy = f"grow the tokenizer.json of the same model, or {remedy}"
     if not file.is_bpe:
         raise UsageError("a Unigram tokenizer has no merges to go on from", where=file.where,
                          remedy=remedy)  # fmt: skip
@@ -234,7 +241,13 @@ def _grown(
     assert request.k is not None
     is_whole = counts.pretokenizer.is_whole
     if is_whole is not None:  # documents with added tokens, which are not split
-        counts = counts.where(np.array([not is_whole(word) for word in counts.words()]))
+        split = np.array([not is_whole(word) for word in counts.words()], dtype=np.bool_)
+        if left_out := int(counts.counts[~split].sum()):
+            request.progress.warn(
+                f"{language}: {left_out:,} documents were left out, since they contain added "
+                f"tokens of {request.source}"
+            )
+        counts = counts.where(split)
     merges = _learned(file, language, counts, request, max_unspaced)
     grown = extended(file, merges, first)
     ids, _ = segmented(grown, counts)

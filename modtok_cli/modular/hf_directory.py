@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.adopted.file_ids import check_written
@@ -39,7 +39,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}",
     ),
 }
-_BETWEEN = re.compile(r"(?<=[>\])}|])\s*,\s*(?=[<\[({|])")
+_BETWEEN = re.compile(r"([>\])}|](?:=[0-9]+)?)\s*,\s*(?=[<\[({|])")  # an id may end each
 _MARK = re.compile(r"<\|[^|<>\s]+\|>")
 
 
@@ -117,12 +117,13 @@ def template_of(name: str) -> tuple[tuple[str, ...], str | None, str]:
 def refuse_joined(specials: Sequence[str]) -> None:
     """Refuse a list of special tokens in place of one, such as `<a>,<b>`."""
     for text in specials:
-        if len(parts := _BETWEEN.split(text)) > 1:
+        if len(parts := _BETWEEN.sub(r"\1\0", text).split("\0")) > 1:
             each = " ".join(f"--special '{part}'" for part in parts)
+            each = f"{each}; in modtok.toml {parts}" if IN_COMMAND.get() else str(parts)
             raise UsageError(
                 "has a comma between special tokens",
                 where=f"--special '{text}'",
-                remedy=f"give each of them: {each}; in Python and modtok.toml {parts}",
+                remedy=f"give each of them: {each}",
             )
 
 

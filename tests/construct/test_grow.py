@@ -11,7 +11,7 @@ import orjson
 import pytest
 import tokenizers
 
-from helpers.external_tokenizers import external_tokenizer
+from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -179,6 +179,8 @@ def test_special_tokens_that_a_rank_file_does_not_list_keep_their_ids(tmp_path: 
 
     with pytest.raises(UsageError, match=r"ids from 258 on .* tokenizer_config.json or config"):
         grown("none")
+    with pytest.raises(UsageError, match=r"comma .* \['<a>=258', '<b>=259'\]"):
+        grown("joined", specials=["<a>=258,<b>=259"])
     last = grown("last", specials=["<|end|>=300"])
     (tmp_path / "model" / "config.json").write_text('{"vocab_size": 320}')
     padded = grown("padded")
@@ -228,6 +230,20 @@ def test_what_the_library_does_not_read_is_refused_before_learning(
         bpe_seq(
             data=tmp_path, append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=9
         )
+
+
+def test_documents_with_added_tokens_are_told(tmp_path: Path) -> None:
+    """The prefix of their words depends on the tokens, so that nothing is learned from them."""
+    text = (SAMPLE / "parallel" / "en.txt").read_text().splitlines()
+    rules = {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+    data = sentencepiece_model(
+        text, vocab_size=600, model_type="bpe", user_defined_symbols=["[X]"], **rules
+    )
+    (tmp_path / "t.model").write_bytes(data)
+    (tmp_path / "fi.txt").write_text("taivas taivas taivas\n[X] kukka\nkukka [X]\n")
+    with pytest.warns(ModtokWarning, match="fi: 2 documents were left out.* added tokens"):
+        bpe_seq(data=tmp_path, append="fi", tokenizer=tmp_path / "t.model", k=2,
+                output=tmp_path / "o")  # fmt: skip
 
 
 def test_truncation_of_a_file_is_left_out(tmp_path: Path) -> None:

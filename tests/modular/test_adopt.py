@@ -182,6 +182,10 @@ MODELS = {
         "model_type": "bpe", "normalization_rule_name": "identity",
         "remove_extra_whitespaces": False, "user_defined_symbols": ["[X]"],
     },
+    "bpe, symbols of spaces": {  # as of Gemma
+        "model_type": "bpe", "normalization_rule_name": "identity", "add_dummy_prefix": False,
+        "remove_extra_whitespaces": False, "user_defined_symbols": ["\u2581\u2581", "\t"],
+    },
 }  # fmt: skip
 
 
@@ -200,7 +204,7 @@ def test_a_model_has_the_ids_and_texts_of_sentencepiece(options: dict, tmp_path:
         (made, data),
         (open_tokenizer(str(tmp_path / "fr.json")), (tmp_path / "fr.model").read_bytes()),
     ]
-    if "user_defined_symbols" in options and "model_type" in options:
+    if options is MODELS["bpe, spaces kept"]:
         bpe_seq(append="fi", tokenizer=tmp_path / "t.model", k=20, data=SAMPLE / "parallel",
                 output=tmp_path / "grown")  # fmt: skip
         grown = ModularTokenizer.load(tmp_path / "grown")
@@ -217,6 +221,27 @@ def test_a_model_has_the_ids_and_texts_of_sentencepiece(options: dict, tmp_path:
         if (byte := owner.piece_to_id("<0xC3>")) != owner.unk_id():
             ids = [owner.piece_to_id("e"), owner.eos_id(), owner.unk_id(), byte]
             assert ours.decode_bytes(ids) == "e \u2047 ".encode() + b"\xc3"
+
+
+def test_without_the_libraries_files_are_written_or_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.json").write_bytes(external_tokenizer("byte-level"))
+    (tmp_path / "t.model").write_bytes(sentencepiece_model([*lines("en")], vocab_size=400))
+    for name, place in (("t.json", "bytes"), ("t.model", "pieces")):
+        adopt(tmp_path / name, "en", data=SAMPLE / "parallel", output=tmp_path / place)
+    monkeypatch.setattr("modtok_cli.base.extras.find_spec", lambda name: None)
+    made = open_tokenizer(f"{tmp_path / 'bytes'}@en")
+    extract(tmp_path / "bytes", "en", tmp_path / "en.json")
+    assert (
+        open_tokenizer(str(tmp_path / "en.json")).encode("a b").tolist()
+        == made.encode("a b").tolist()
+    )
+    with pytest.raises(UsageError, match="requires sentencepiece; pip install"):
+        open_tokenizer(f"{tmp_path / 'pieces'}@en").encode("a")
+    with pytest.raises(UsageError, match="growth requires tokenizers; pip install"):
+        bpe_seq(append="fi", tokenizer=tmp_path / "bytes", k=20, data=SAMPLE / "parallel",
+                output=tmp_path / "grown")  # fmt: skip
 
 
 def test_other_ids_than_of_the_owner_are_refused() -> None:

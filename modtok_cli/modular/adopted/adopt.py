@@ -22,7 +22,7 @@ from modtok_cli.modular.adopted.converted import check_same
 from modtok_cli.modular.adopted.file_ids import check_ids
 from modtok_cli.modular.adopted.restrict import check_document, warn_of_rows, with_rows
 from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
-from modtok_cli.modular.adopted.sentencepiece_form import has_model
+from modtok_cli.modular.adopted.text_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, smallest
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.encoding.external import External

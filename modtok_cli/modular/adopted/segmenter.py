@@ -20,7 +20,8 @@ from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, SegmenterHandle
 from modtok_cli.modular.adopted.restrict import writes_all_text
-from modtok_cli.modular.adopted.sentencepiece_form import has_model, model_of
+from modtok_cli.modular.adopted.sentencepiece_form import model_of
+from modtok_cli.modular.adopted.text_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import (
     UNREACHED,
     TokenizerFile,

@@ -18,7 +18,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.adopted.converted import REMEDY, merges_of
 from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, names_of
-from modtok_cli.modular.adopted.text_form import PREPEND, REPLACE, SPACE
+from modtok_cli.modular.adopted.text_form import FRAME, PREPEND, REPLACE, SPACE
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     BPE,
@@ -33,8 +33,6 @@ from modtok_cli.modular.segmenters.sentencepiece_file import (
     framed_model,
 )
 
-FRAME = "sentencepiece"
-"""Field of `model`: `SentencePieceFile.frame` in base64. The `tokenizers` library ignores it."""
 _CHARSMAP = "precompiled_charsmap"
 
 
@@ -99,11 +97,6 @@ def _normalizer(model: SentencePieceFile) -> dict[str, Any]:
             steps.append({"type": "Replace", "pattern": {"Regex": spaces}, "content": content})
     steps += [PREPEND, REPLACE] if model.dummy_prefix else [REPLACE]
     return steps[0] if len(steps) == 1 else {"type": "Sequence", "normalizers": steps}
-
-
-def has_model(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a `.model`, or a part of one, or one that has grown."""
-    return FRAME in document["model"]
 
 
 def model_of(document: Mapping[str, Any], where: str) -> bytes:

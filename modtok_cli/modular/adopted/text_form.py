@@ -12,6 +12,8 @@ from modtok_cli.text.pretokenizer import GEMMA, NONE, PreTokenizer, pretokenizer
 SPACE = "▁"
 """How SentencePiece writes a space."""
 _SPLIT_OF_GEMMA = re.compile(f"[^ {SPACE}>][ {SPACE}]")
+FRAME = "sentencepiece"
+"""Field of `model`: `SentencePieceFile.frame` in base64. The `tokenizers` library ignores it."""
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 PREPEND = {"type": "Prepend", "prepend": SPACE}
 
@@ -30,6 +32,11 @@ class TextForm:
     pretokenizer: PreTokenizer = NONE
     is_native: bool = False
     of_characters: bool = False
+
+
+def has_model(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a `.model`, or a part of one, or one that has grown."""
+    return FRAME in document["model"]
 
 
 OTHER = TextForm()
@@ -69,6 +76,8 @@ def _of_characters(document: Mapping[str, Any], built: Iterable[str]) -> TextFor
     odd = ("single_word", "lstrip", "rstrip", "normalized")
     if change is None or any(token.get(name) for token in added for name in odd):
         return OTHER
+    if has_model(document) and any(SPACE in token["content"] for token in added):
+        return OTHER  # SentencePiece finds them after spaces have become "▁"
     # The prefix depends on where they are.
     whole = tuple(token["content"] for token in added) if change else ()
     # Special tokens in a text are text, but the library looks for no others within them.
