@@ -26,6 +26,7 @@ from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.encoding import external
+from modtok_cli.modular.encoding.external import library_tokenizer
 from modtok_cli.modular.formats import hugging_face
 from modtok_cli.modular.formats import tiktoken as tiktoken_format
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -223,7 +224,7 @@ def test_the_tokens_of_a_rank_file_tell_its_pattern(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_to_encode_a_file_is_loaded_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded, library_tokenizer = [], external.library_tokenizer
+    loaded = []
 
     def load(*args: Any) -> Any:
         loaded.append(args)
