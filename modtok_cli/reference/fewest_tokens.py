@@ -25,19 +25,3 @@ def least(word: bytes, likelihood: Mapping[bytes, int]) -> list[bytes]:
             *(-len(token) for token in reversed(way)),
         ),
     )
-
-
-def fewest(word: bytes, tokens: Mapping[bytes, int]) -> int:
-    """How many tokens a word takes at least."""
-    return min(len(way) for way in ways(word, tokens))
-
-
-def losses(words: Mapping[bytes, int], likelihood: Mapping[bytes, int]) -> dict[bytes, int]:
-    """What it costs to do without each token of two bytes or more."""
-    total = sum(count * fewest(word, likelihood) for word, count in words.items())
-    found = {}
-    for token in likelihood:
-        if len(token) > 1:
-            rest = {other: 0 for other in likelihood if other != token}
-            found[token] = sum(n * fewest(word, rest) for word, n in words.items()) - total
-    return found

@@ -14,7 +14,6 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct import bounded
 from modtok_cli.construct.bounded import Room
-from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -75,23 +74,6 @@ def test_the_rarest_words_are_left_out(
     again = learner(data=tmp_path / "counts", output=tmp_path / "b", k=K, memory="1GB", threads=4)
     assert again.signature == report.signature
     assert tokens(tmp_path / "a") == tokens(tmp_path / "b")
-
-
-@pytest.mark.usefixtures("narrow")
-def test_joint_and_plain(data: Path, tmp_path: Path) -> None:
-    joint = bpe(data=data, output=tmp_path / "joint", joint=True, k=K, memory="1GB")
-    both = count_corpus([data / "en.jsonl", data / "fi.jsonl"])
-    row = joint.lines[0]
-    expected = frequent_words(both, row["min_count"], row["sample_weight"]).left_out
-    assert row["left_out_words"] == expected.words
-    assert "certain_merges" in row
-    lines = bpe(data=data, output=tmp_path / "plain", k=K, memory="1GB").lines
-    assert [row["left_out_words"] > 0 for row in lines] == [True, True]
-    with_references = bpe_merge(data=data, output=tmp_path / "merge", k=K, memory="1GB")
-    assert with_references.lines[1]["left_out_words"] == lines[1]["left_out_words"]
-    merged = orjson.loads((tmp_path / "merge" / "references" / "fi.json").read_bytes())
-    alone = orjson.loads((tmp_path / "plain" / "fi.json").read_bytes())
-    assert merged["model"]["merges"] == alone["model"]["merges"]
 
 
 def test_min_count(data: Path, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
@@ -36,14 +35,6 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("made") / "tok"
     bpe_merge(LANGUAGES, data=data, output=output, k=600)
     return output
-
-
-def test_nsl_is_below_one(made: Path) -> None:
-    texts = [PARALLEL / f"{language}.txt" for language in LANGUAGES]
-    alone = nsl([f"{made}@each"], texts)
-    together = nsl([str(made)], texts)
-    for row, whole in zip(alone, together, strict=True):
-        assert whole["nsl"] < row["nsl"] < 1.0
 
 
 def test_same_bytes_for_any_threads_and_order(data: Path, made: Path, tmp_path: Path) -> None:

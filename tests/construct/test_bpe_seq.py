@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import orjson
 import pytest
 
 from helpers.contents import contents
@@ -31,24 +30,6 @@ def data(tmp_path: Path) -> Path:
     for language in [*LANGUAGES, "sw"]:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
     return place
-
-
-def test_writes_a_modular_directory(data: Path, tmp_path: Path) -> None:
-    report = bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
-    tokenizer = ModularTokenizer.load(tmp_path / "tok")
-    assert tokenizer.languages == ("en", "fi", "fr")
-    assert (tokenizer.token_membership.sizes() == 600).all()
-    assert [row["language"] for row in report.rows()] == LANGUAGES
-    assert report.rows()[-1]["total"] == tokenizer.size
-    assert report.rows()[0]["signature"] == tokenizer.signature
-    references = tmp_path / "tok" / "references"
-    assert sorted(path.stem for path in references.iterdir()) == LANGUAGES
-    assert not list(tmp_path.glob(".*"))
-    # The first language is its own reference.
-    cut = orjson.loads(tokenizer.subset(["en"]).to_json())["model"]
-    reference = orjson.loads((references / "en.json").read_bytes())["model"]
-    assert (cut["vocab"], cut["merges"]) == (reference["vocab"], reference["merges"])
-    assert sum(reference["modtok"]["counts"]) > 1000
 
 
 def test_same_bytes_for_any_threads_and_order_of_files_and_from_count_tables(

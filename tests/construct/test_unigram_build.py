@@ -19,7 +19,6 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
-from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.open import open_tokenizer
@@ -109,25 +108,6 @@ def test_fitting_models_are_used_and_others_learned(
     assert again.notes == []
     with pytest.raises(UsageError, match="other settings"):
         unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, weights="equal")
-
-
-@pytest.mark.parametrize("options", [{"iterations": 3}, {"weights": "sw=5"}, {"weights": "equal"}])
-def test_iterations_and_weights_change_only_scores(
-    models: Path, merged: Path, tmp_path: Path, options: dict[str, object]
-) -> None:
-    unigram_merge(
-        LANGUAGES, data=DATA, models=models, output=tmp_path / "t", k=700, references=False,
-        **{"iterations": 9, **options},  # type: ignore[arg-type]
-    )  # fmt: skip
-    other, one = ModularTokenizer.load(tmp_path / "t"), ModularTokenizer.load(merged)
-    assert other.vocabulary.tokens() == one.vocabulary.tokens()
-    assert other.signature != one.signature
-    assert read_references(tmp_path / "t") == {}
-    difference = diff(one, other)
-    assert difference.rescored > 100
-    assert difference == Difference(rescored=difference.rescored)
-    assert difference.lines() == [f"{difference.rescored:,} tokens have another score"]
-    assert diff(one, one).empty
 
 
 def trained(where: Path, **options: object) -> Path:

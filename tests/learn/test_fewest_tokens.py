@@ -21,7 +21,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.reference.fewest_tokens import least, losses
+from modtok_cli.reference.fewest_tokens import least
 from modtok_cli.text.counts import WordCounts
 
 two_letters = st.text("ab", min_size=1, max_size=8).map(str.encode)
@@ -103,35 +103,6 @@ def test_sums_of_sentencepiece_are_exact() -> None:
     for steps in (rng.integers(0, LEVELS, SHORT_WORD), np.zeros(SHORT_WORD, dtype=np.int64)):
         scores = file_scores(steps, 0, each=SHORT_EACH)
         assert (np.cumsum(scores.astype(np.float32)) == np.cumsum(scores)).all()
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(two_letters.filter(lambda t: len(t) > 1), unique=True, max_size=8),
-    st.dictionaries(two_letters, st.integers(1, 9), min_size=1, max_size=6),
-    st.data(),
-)
-def test_losses_equal_removal(
-    longer: list[bytes], words: dict[bytes, int], data: st.DataObject
-) -> None:
-    tokens = [b"a", b"b", *longer]
-    steps = [data.draw(st.integers(0, 3)) for _ in tokens]
-    counts = WordCounts.from_pairs(words.items())
-    removable = np.array([len(token) > 1 for token in tokens], dtype=np.uint8)
-    lost, token_counts, total = removal_losses(
-        counts.data, counts.offsets, counts.counts, trie_of(tokens),
-        np.array(steps, dtype=np.float64), np.ones(len(tokens), dtype=np.uint8), removable,
-    )  # fmt: skip
-    likelihood = dict(zip(tokens, steps, strict=True))
-    assert {t: n for t, n in zip(tokens, lost.tolist(), strict=True) if len(t) > 1} == losses(
-        words, likelihood
-    )
-    expected = dict.fromkeys(tokens, 0)
-    for word, count in words.items():
-        for token in least(word, likelihood):
-            expected[token] += count
-    assert token_counts.tolist() == list(expected.values())
-    assert total == sum(expected.values())
 
 
 def test_losses_of_a_long_word_take_linear_time() -> None:
