@@ -396,5 +396,9 @@ def test_what_changes_a_build_is_in_the_key_of_its_journal(
         if recorded:
             with pytest.raises(UsageError, match="exists with other settings"):
                 bpe_seq(**{**same, **others, "output": tmp_path / "tok"})
-    bpe_seq(append="fi", data=data, tokenizer=tmp_path / "9", output=tmp_path / "more")
-    assert len(set(keys)) == len(keys) == 2 + len(OTHERS)
+    other = write({"en": [OFTEN[2:]]}, tmp_path / "other")
+    bpe_seq(**{**same, "data": other}, output=tmp_path / "base")
+    for base in ("9", "base"):  # learned from other text
+        bpe_seq(append="fi", data=data, tokenizer=tmp_path / base, output=tmp_path / f"more-{base}",
+                progress=Silent())  # fmt: skip
+    assert len(set(keys)) == len(keys) == 4 + len(OTHERS)

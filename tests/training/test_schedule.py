@@ -63,7 +63,9 @@ def test_stages_follow_each_other(tables: list[tuple[int, set[str]]]) -> None:
         for steps, names in tables
     ]
     stages = tuple(Stage.read({"steps": steps, **options}, OPTIONS) for steps, options in staged)
-    settings = RunSettings(steps=6, lr=1e-3, warmup=2, batch_size=4, micro_batch=4, stages=stages)
+    settings = RunSettings(
+        steps=6, lr_steps=9, lr=1e-3, warmup=2, batch_size=4, micro_batch=4, stages=stages
+    )
     config = resolve(settings, gpu=False)
     first, expected = config.periods[0], vars(config).copy()
     given: tuple[Any, ...] = (config.schedule, config.lr, config.final_lr, config.warmup,
