@@ -101,7 +101,10 @@ class Config(RunSettings):
             changed = before.config._changed_by(stage)
             schedule = _schedule_of(stage, steps, before.schedule)
             periods.append(Period(before.number + 1, steps, changed, schedule, stage))
-        return tuple(periods)
+        found = tuple(periods)
+        for period in found:  # a stage's configuration has the same: n of them, not n²
+            period.config.__dict__["periods"] = found
+        return found
 
     def _changed_by(self, stage: Stage) -> Config:
         """The configuration of the next stage; `lr_at` knows its learning rate."""

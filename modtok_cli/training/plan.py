@@ -80,6 +80,7 @@ class StagePlan:
     def row(self) -> dict[str, Any]:
         """Its figures by name."""
         config, steps = self.period.config, len(self.period.steps)
+        rate = self.period.schedule.rate
         return {
             "stage": self.period.number,
             "steps": steps,
@@ -87,8 +88,8 @@ class StagePlan:
             "seq_length": config.seq_length,
             "tokens": steps * config.step_tokens,
             "hours": round(self.seconds * steps / 3600, 3),
-            "lr": config.lr_at(self.period.steps[0]),
-            "last_lr": config.lr_at(self.period.steps[-1]),
+            "lr": rate(self.period.steps[0]),
+            "last_lr": rate(self.period.steps[-1]),
             "mixture": {name: round(one, 4) for name, one in self.mixture.of_texts().items()},
             "epochs": {name: round(reads, 2) for name, reads in self.reads.items()},
         }

@@ -211,6 +211,10 @@ def test_many_stages_are_read_once(staged: RunSettings, monkeypatch: pytest.Monk
     config = resolve(RunSettings(steps=1, stages=tables), gpu=False)
     assert (len(config.periods), len(calls)) == (3001, 3000)
     assert config.periods[-1].config.stages is config.stages
+    last = config.periods[-1].config  # a run trains by it, and asks it for the learning rate
+    monkeypatch.setattr(type(config), "_changed_by", None)
+    assert last.lr_at(3001) == config.lr_at(3001)
+    assert last.tokens == config.tokens
 
 
 def test_a_plan_of_stages(staged: RunSettings) -> None:
