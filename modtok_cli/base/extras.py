@@ -15,7 +15,7 @@ EXTRAS = {
     "data": ("pyarrow", "fsspec"),
     "corpus": (
         "datatrove", "fastwarc", "resiliparse", "trafilatura", "py3langid", "fasttext", "regex",
-        "loguru", "tldextract", "fasteners", "ahocorasick",
+        "loguru", "tldextract", "fasteners", "ahocorasick", "lxml_html_clean", "fsspec",
     ),
     "lm": ("torch", "megatron", "transformers", "accelerate", "gguf", "jinja2", "yaml"),
     "gpu": ("transformer_engine",),

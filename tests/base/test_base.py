@@ -66,8 +66,12 @@ def test_extras_are_those_of_the_project() -> None:
     """Each module is of a package that its extra names, or that such a package requires."""
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         declared = tomllib.load(file)["project"]["optional-dependencies"]
-    modules = {"fasttext_predict": "fasttext", "megatron_core": "megatron"}
-    required = {"loguru", "tqdm", "jinja2", "yaml", "datasets"}
+    modules = {
+        "fasttext_predict": "fasttext",
+        "megatron_core": "megatron",
+        "pyahocorasick": "ahocorasick",
+    }
+    required = {"tqdm", "jinja2", "yaml", "datasets"}
     for extra, names in EXTRAS.items():
         packages = {re.split(r"[\[>=;<]", each)[0].replace("-", "_") for each in declared[extra]}
         assert {modules.get(each, each) for each in packages} == {*names} - required

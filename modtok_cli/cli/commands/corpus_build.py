@@ -22,7 +22,7 @@ DROPPED = parse_columns("step, reason, pages:int, paragraphs:int, characters:int
     # all identified languages, the better half by quality
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
     # without pages that repeat themselves or look like lists of keywords
-    modtok corpus build crawl/ --langs fi,fr,en --filters gopher-repetition,gopher-quality
+    modtok corpus build crawl/ --langs fi,fr,en --filters gopher-quality
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
