@@ -50,5 +50,5 @@ def columns_of(rows: list[dict[str, object]]) -> list[Column]:
             if key not in (*columns, *_CAPTION) and value is not None:
                 number = isinstance(value, int) and not isinstance(value, bool)
                 form = _FORMS.get(key) or ("int" if number else "text")
-                columns[key] = Column(key, key.replace("_", " "), form)  # type: ignore[arg-type]
+                columns[key] = Column(key, key.replace("_", " "), form)
     return list(columns.values())

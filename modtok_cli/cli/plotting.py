@@ -36,25 +36,22 @@ def emit_plot(
     """
     if plot is None:
         return
+    from modtok_cli.reports.charts import is_empty
     from modtok_cli.reports.kinds import kinds
-    from modtok_cli.reports.present import presented
 
     charts = kinds()[kind].charts(rows)
     if plot != "-":
         from modtok_cli.reports.plot.figures import write_plot
 
-        write_plot([presented(chart) for chart in charts], Path(plot))
+        write_plot(charts, Path(plot))
         say(f"wrote {plot}")
         return
-    from modtok_cli.reports.charts import Heat, is_empty
     from modtok_cli.reports.plot.terminal import to_text
 
     stream = sys.stdout if TABLES.get() else sys.stderr
     width = max(40, min(120, shutil.get_terminal_size().columns))
     for chart in charts:
         if not is_empty(chart):
-            # The columns of a matrix have room for codes only.
-            shown = chart if isinstance(chart, Heat) else presented(chart)
-            for line in to_text(shown, width):
+            for line in to_text(chart, width):
                 print(escape_controls(line), file=stream)
             print(file=stream)

@@ -1,11 +1,20 @@
 """Charts as data, independent of how they are drawn.
 
-Values per language, curves, small charts of curves, and a matrix.
+Values per language, curves in one panel or several, and a matrix.
 Languages are rows, so that any number of long names stays legible.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from statistics import fmean, quantiles
+
+from modtok_cli.reports.tables import Row, display_name, languages_of, short_names
+
+SQUEEZED = 3.0
+"""The range is this many times the range of the lower three quarters, and the ratio of its ends."""
+MOST_TOGETHER = 7
+"""Series whose colors differ."""
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,7 @@ class Dots:
     """A dot per row and series, with a bar from low to high if the mark has them.
 
     `series` maps a name to marks by row; missing rows are left empty. `reference` is drawn as a
-    line, `log` takes a logarithmic axis. `styles`: series → index of its color and marker, by
-    default its position.
+    line.
     """
 
     title: str
@@ -32,8 +40,6 @@ class Dots:
     series: Mapping[str, Mapping[str, Mark]]
     reference: float | None = None
     note: str = ""
-    log: bool = False
-    styles: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[float]:
@@ -42,46 +48,38 @@ class Dots:
         ends = [end for each in marks for end in (each.value, each.low, each.high)]
         return [end for end in ends if end is not None]
 
+    @property
+    def log(self) -> bool:
+        """Whether the axis is logarithmic: a few large values would squeeze all others."""
+        return is_squeezed(self.numbers)
+
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves through (x, y) points with ascending x."""
+    """Curves through (x, y) points with ascending x, in panels with common axes.
 
-    title: str
-    x_axis: str
-    y_axis: str
-    series: Mapping[str, Sequence[tuple[float, float]]]
-    note: str = ""
-    styles: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Panels:
-    """Small charts of curves with common axes; all have the same series.
-
-    `panels`: name → series → points. `shown`: panel → series in color, by default all; the others
-    are grey.
+    `panels`: name → series → points; the name of a single panel is not shown. In a panel, more
+    series than `MOST_TOGETHER` are not told apart by color (see `plot.figures`).
     """
 
     title: str
     x_axis: str
     y_axis: str
-    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
-    shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    note: str = ""
-    styles: Mapping[str, int] = field(default_factory=dict)
+    panels: Mapping[str, Mapping[str, Sequence[Point]]]
 
     @property
-    def series(self) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """The series that are in color somewhere; the points of one panel."""
-        curves = {name: points for all in self.panels.values() for name, points in all.items()}
-        colored = dict.fromkeys(name for names in self.shown.values() for name in names)
-        return {name: curves[name] for name in colored or curves}
+    def series(self) -> dict[str, float]:
+        """Each series with the mean of its last values."""
+        last: dict[str, list[float]] = {}
+        for curves in self.panels.values():
+            for name, points in curves.items():
+                last.setdefault(name, []).append(points[-1][1])
+        return {name: fmean(values) for name, values in last.items()}
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of non-negative values, darker for larger ones; missing cells are left empty."""
+    """A matrix of non-negative values by codes of languages; missing cells are left empty."""
 
     title: str
     axis: str
@@ -90,23 +88,57 @@ class Heat:
     rows: Sequence[str]
     columns: Sequence[str]
     values: Mapping[tuple[str, str], float]
-    note: str = ""
 
 
-Chart = Dots | Curves | Panels | Heat
-
-
-MOST_TOGETHER = 7
-"""Series whose colors differ; more are drawn in a panel each, with the others in grey."""
-
-
-def styles_of(chart: Dots | Curves | Panels) -> dict[str, int]:
-    """Series → index of its color and marker, in the order of the legend."""
-    return {name: chart.styles.get(name, index) for index, name in enumerate(chart.series)}
+Chart = Dots | Curves | Heat
 
 
 def is_empty(chart: Chart) -> bool:
     """Whether a chart has no data."""
-    if isinstance(chart, Heat):
-        return not chart.values
-    return not any(len(points) for points in chart.series.values())
+    return not (
+        chart.values if isinstance(chart, Heat)
+        else chart.numbers if isinstance(chart, Dots)
+        else chart.panels
+    )  # fmt: skip
+
+
+def dots(
+    rows: Sequence[Row],
+    key: str,
+    title: str,
+    axis: str,
+    *,
+    reference: float | None = None,
+    note: str = "",
+) -> Dots:
+    """Values of the field `key` with the interval of the row: a series for each tokenizer.
+
+    Languages have their names; the largest mean over the series comes first. Where a language has
+    no name, as "1b", they keep the order of their codes.
+    """
+    rows = [row for row in rows if row.get(key) is not None]
+    names = short_names([row["tokenizer"] for row in rows])
+    series: dict[str, dict[str, Mark]] = {}
+    for row in rows:
+        mark = Mark(float(row[key]), row.get("low"), row.get("high"))
+        series.setdefault(names[row["tokenizer"]], {})[display_name(row["language"])] = mark
+    means = {
+        code: fmean(row[key] for row in rows if row["language"] == code)
+        for code in languages_of(rows)
+    }
+    is_named = all(display_name(code) != code for code in means)
+    codes = sorted(means, key=lambda code: -means[code]) if is_named else list(means)
+    return Dots(title, axis, [display_name(code) for code in codes], series, reference, note)
+
+
+def is_squeezed(values: Sequence[float]) -> bool:
+    """Whether a few large values leave little room for the others on a linear axis.
+
+    >>> is_squeezed([1.0, 1.1, 1.2, 1.1, 1.2, 9.0]), is_squeezed([1.0, 2.0, 3.0, 4.0])
+    (True, False)
+    """
+    if len(values) < 4 or min(values) <= 0:
+        return False
+    low, high = min(values), max(values)
+    upper = quantiles(values, n=4)[2]
+    return high / low >= SQUEEZED and high - low >= SQUEEZED * (upper - low)

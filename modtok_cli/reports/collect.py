@@ -12,12 +12,11 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.kinds import kind_of, kinds
-from modtok_cli.reports.runs import TrainingRun, collect_runs
+from modtok_cli.reports.plot.terminal import to_text
+from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
 from modtok_cli.reports.tables import Row
-
-FOLDERS = ("", "results")
-"""Directories of a workspace that are searched for result rows."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,11 @@ def collect(workspace: Path, progress: Progress) -> Contents:
     }
     files = [
         path
-        for folder in FOLDERS
-        for path in sorted((workspace / folder).glob("*.jsonl"))
+        for folder in (workspace, workspace / "results")
+        for path in sorted(folder.glob("*.jsonl"))
         if not path.name.startswith(".")
     ]
-    results = [result for path in files if (result := read_result(path, progress))]
-    results.sort(key=lambda result: (list(kinds()).index(result.kind), str(result.paths[0])))
+    results = together(list(filter(None, (read_result(path, progress) for path in files))))
     runs = collect_runs(workspace / "runs", progress)
     if not tokenizers and not results and not runs:
         raise ModtokError(
@@ -77,12 +75,10 @@ def together(results: Sequence[ResultFile]) -> list[ResultFile]:
     found: list[ResultFile] = []
     for name, kind in kinds().items():
         those = [result for result in results if result.kind == name]
-        if not kind.key or len(those) < 2:
-            found += those
-            continue
-        those.sort(key=lambda result: (result.paths[0].stat().st_mtime_ns, str(result.paths[0])))
-        made = [_merged(group, kind.key) for group in _comparable(those)]
-        found += sorted(made, key=lambda result: str(result.paths[0]))
+        if kind.key:
+            those.sort(key=lambda each: (each.paths[0].stat().st_mtime_ns, str(each.paths[0])))
+            those = [_merged(group, kind.key) for group in _comparable(those)]
+        found += sorted(those, key=lambda result: str(result.paths[0]))
     return found
 
 
@@ -137,11 +133,21 @@ def read_result(path: Path, progress: Progress) -> ResultFile | None:
         rows.append(row)
         if number == 1 and kind_of(row) is None:
             return None
-    if not rows:
+    if not rows or (name := kind_of(rows[0])) is None:
         return None
-    kind = kind_of(rows[0])
-    assert kind is not None
-    if not all(kinds()[kind].is_complete(row) for row in rows):
-        progress.warn(f"{path}: rows of {kind} lack fields; the file is skipped")
+    kind = kinds()[name]
+    if not all(kind.is_complete(row) for row in rows):
+        progress.warn(f"{path}: rows of {name} lack fields; the file is skipped")
         return None
-    return ResultFile(kind, [path], rows)
+    try:
+        # Rows can be edited by hand. An invalid value shows where they are laid out: charts as
+        # text, which is fast.
+        for chart in kind.charts(rows):
+            if not is_empty(chart):
+                to_text(chart)
+        _ = kind.tables(rows), kind.finding(rows)
+    except INVALID as error:
+        what = f"{type(error).__name__}: {error}"
+        progress.warn(f"{path}: not in the format that modtok writes ({what}); skipped")
+        return None
+    return ResultFile(name, [path], rows)

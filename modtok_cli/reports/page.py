@@ -2,9 +2,8 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from modtok_cli.base.version import __version__
@@ -59,7 +58,10 @@ footer, p.note { color: var(--dim); font-size: .8rem; }
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the report: text, plots, tables, and the command and signatures behind them."""
+    """Section of the report: text, plots, tables, and the command and signatures behind them.
+
+    `styles`: series of the plots → index of their color, as `draw` takes it.
+    """
 
     anchor: str
     title: str
@@ -68,13 +70,13 @@ class Section:
     tables: Sequence[Table] = ()
     command: str = ""
     signatures: Sequence[str] = ()
+    styles: Mapping[str, int] = field(default_factory=dict)
 
-    @cached_property
     def html(self) -> str:
-        """The section as HTML; charts are drawn once."""
+        """The section as HTML."""
         lines = [f'<section id="{escape(self.anchor)}">', f"<h2>{escape(self.title)}</h2>"]
         lines += [f"<p>{escape(text)}</p>" for text in self.text]
-        lines += map(_figure, self.charts)
+        lines += [_figure(chart, self.styles) for chart in self.charts]
         # The numbers of a chart are one click away; without a chart they are shown.
         for each in self.tables:
             name = f"Table: {escape(each.caption)}"
@@ -102,7 +104,7 @@ def page(title: str, sections: Sequence[Section], findings: Sequence[str] = ()) 
     contents = "".join(
         f'<li><a href="#{escape(part.anchor)}">{escape(part.title)}</a></li>' for part in sections
     )
-    body = "\n".join(part.html for part in sections)
+    body = "\n".join(part.html() for part in sections)
     # Forbids any request: everything is in the file.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     document = f"""<!DOCTYPE html>
@@ -129,9 +131,9 @@ def page(title: str, sections: Sequence[Section], findings: Sequence[str] = ()) 
     return document.translate(_CONTROLS)
 
 
-def _figure(chart: Chart) -> str:
+def _figure(chart: Chart, styles: Mapping[str, int]) -> str:
     """The plot as an image; a window too narrow for it scrolls it, so that its text is legible."""
-    data = b64encode(draw([chart], ".svg")).decode()
+    data = b64encode(draw([chart], ".svg", styles)).decode()
     return (
         f'<figure tabindex="0"><img alt="{escape(chart.title)}" width="{WIDTH:g}" '
         f'src="data:image/svg+xml;base64,{data}"></figure>'

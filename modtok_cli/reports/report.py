@@ -1,9 +1,7 @@
 """`modtok report`: tables and plots of a workspace on one HTML page."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +13,10 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Heat, is_empty
-from modtok_cli.reports.collect import ResultFile, collect, together
+from modtok_cli.reports.collect import ResultFile, collect
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.reports.page import Section, page
-from modtok_cli.reports.plot.terminal import to_text
-from modtok_cli.reports.present import named, presented
-from modtok_cli.reports.runs import INVALID, TrainingRun, comparison, runs_tables
+from modtok_cli.reports.runs import TrainingRun, comparison, runs_tables
 from modtok_cli.reports.tables import Table, parse_columns, short_names, table_of
 
 
@@ -56,22 +52,20 @@ def report(
     check_suffix(output, [".html"])
     check_new(output, force=force)
     contents = collect(workspace, progress)
-    styles = _styles(contents.results)
-    # Each file by itself first: one with an invalid value is left out of what it would be part of.
-    results = together(
-        [
-            each
-            for each in contents.results
-            if _if_valid(partial(result_section, 0, each, workspace, styles), each, progress)
-        ]
-    )
+    results, styles = contents.results, dict[str, int]()
+    for result in results:  # a tokenizer has one color on the page
+        listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]
+        for name in short_names(listed).values():
+            styles.setdefault(name, len(styles))
     present = [result.kind for result in results]
-    sections = [runs_section(contents.runs)] if contents.runs else []
-    for index, result in enumerate(results):
-        several = present.count(result.kind) > 1
-        make = partial(result_section, index, result, workspace, styles, several)
-        sections += _if_valid(make, result, progress)
-    sections += [tokenizer_section(*named) for named in contents.tokenizers.items()]
+    sections = [
+        *([runs_section(contents.runs)] if contents.runs else []),
+        *(
+            result_section(index, result, workspace, styles, present.count(result.kind) > 1)
+            for index, result in enumerate(results)
+        ),
+        *(tokenizer_section(*named) for named in contents.tokenizers.items()),
+    ]
     findings = filter(None, (kinds()[result.kind].finding(result.rows) for result in results))
     name = workspace.resolve().name
     write_bytes(output, page(f"Report on {name}", sections, [*findings]).encode())
@@ -86,41 +80,14 @@ def report(
     ]
 
 
-def _styles(results: Sequence[ResultFile]) -> dict[str, int]:
-    names: dict[str, int] = {}
-    for result in results:
-        listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]
-        for name in short_names(listed).values():
-            names.setdefault(name, len(names))
-    return names
-
-
-def _if_valid(make: Callable[[], Section], result: ResultFile, progress: Progress) -> list[Section]:
-    """The section, or an empty list and a warning if its rows are invalid.
-
-    Result files can be edited by hand. One invalid value must not fail the whole page; it is found
-    when the rows are laid out: here charts as text, which is fast.
-    """
-    try:
-        section = make()
-        for chart in section.charts:
-            to_text(chart)
-        _ = replace(section, charts=[]).html, kinds()[result.kind].finding(result.rows)
-    except INVALID as error:
-        kind, where = type(error).__name__, result.paths[0]
-        progress.warn(f"{where}: not in the format that modtok writes ({kind}: {error}); skipped")
-        return []
-    return [section]
-
-
 def runs_section(runs: Sequence[TrainingRun]) -> Section:
     """Training curves and the last figures of all runs."""
     return Section(
         "runs",
         f"Run {runs[0].name}" if len(runs) == 1 else f"{len(runs)} training runs",
         ["Bits per byte do not depend on the vocabulary and compare across languages and runs."],
-        [presented(chart) for chart in comparison(runs)],
-        [named(table) for table in runs_tables(runs)],
+        comparison(runs),
+        runs_tables(runs),
         "\n".join(run.command for run in runs),
         list(dict.fromkeys(run.signature for run in runs)),
     )
@@ -131,14 +98,10 @@ def result_section(
     result: ResultFile,
     workspace: Path,
     styles: Mapping[str, int],
-    several: bool = False,
+    several: bool,
 ) -> Section:
-    """Plots and tables of saved rows; `several`: the file's name is part of the title.
-
-    `styles`: color of each tokenizer.
-    """
+    """Plots and tables of saved rows; `several`: the file's name is part of the title."""
     kind = kinds()[result.kind]
-    charts = [presented(chart, styles) for chart in kind.charts(result.rows) if not is_empty(chart)]
     signatures = dict.fromkeys(str(row.get("signature", "")) for row in result.rows)
     return Section(
         f"{result.kind}-{index}",
@@ -147,9 +110,10 @@ def result_section(
             kind.about,
             f"Rows: {', '.join(str(path.relative_to(workspace)) for path in result.paths)}",
         ],
-        charts,
-        [named(table) for table in kind.tables(result.rows)],
+        [chart for chart in kind.charts(result.rows) if not is_empty(chart)],
+        kind.tables(result.rows),
         signatures=[signature for signature in signatures if signature],
+        styles=styles,
     )
 
 
@@ -166,8 +130,8 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
         f"tokenizer-{name}",
         f"Tokenizer {name}",
         [text],
-        [] if joint else [presented(shared_tokens(tokenizer))],
-        [named(tokenizer_table(tokenizer))],
+        [] if joint else [shared_tokens(tokenizer)],
+        [tokenizer_table(tokenizer)],
         shlex.join(["modtok", "inspect", name]),
         [f"tokenizer|{tokenizer.signature}"],
     )

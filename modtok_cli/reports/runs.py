@@ -16,10 +16,16 @@ import orjson
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.reports.charts import MOST_TOGETHER, Chart, Curves, Panels
-from modtok_cli.reports.tables import Row, Table, language_table, parse_columns, table_of
+from modtok_cli.reports.charts import Chart, Curves, Point
+from modtok_cli.reports.tables import (
+    Row,
+    Table,
+    display_name,
+    language_table,
+    parse_columns,
+    table_of,
+)
 
-Points = list[tuple[float, float]]
 # Points of a curve over all steps.
 _GROUPS = 100
 # Exceptions that invalid or missing values in rows lead to.
@@ -89,70 +95,40 @@ def _read(place: Path) -> TrainingRun:
     return run
 
 
-def run_charts(run: TrainingRun) -> list[Curves]:
-    """Over steps: bits per byte of every text and accuracy of every task by language, and seconds
-    by phase.
-    """
-    bits: dict[str, dict[str, Points]] = {}
-    tasks: dict[str, dict[str, Points]] = {}
-
-    def add(charts: dict[str, dict[str, Points]], name: str, row: Row, of: str, value: Any) -> None:
-        point = (float(row["step"]), float(value))
-        charts.setdefault(name, {}).setdefault(of, []).append(point)
-
+def _values(run: TrainingRun) -> Iterator[tuple[str, str, str, float, float]]:
+    """(title, axis, language, step, value) of every text, of every task, and of the phases."""
     for row in run.evaluations:
         for text, figures in _texts(row).items():
-            for language, values in figures.items():
-                if values["bits_per_byte"] is not None:
-                    add(bits, f"Bits per byte of {text}", row, language, values["bits_per_byte"])
+            title, axis = f"Bits per byte of {text}", "bits per byte"
+            for language, bits in _bits(figures).items():
+                yield title, axis, display_name(language), row["step"], bits
     for row in run.tasks:
         for language, scores in row["tasks"].items():
             for task, values in scores.items():
-                add(tasks, f"Accuracy of {task}", row, language, values["value"])
-    return [
-        *(Curves(title, "step", "bits per byte", series) for title, series in bits.items()),
-        *(Curves(title, "step", "%", series) for title, series in tasks.items()),
-        *_time_charts(run),
-    ]
-
-
-def _time_charts(run: TrainingRun) -> Iterator[Curves]:
-    """Seconds of a step by phase, means over groups of steps."""
+                value = float(values["value"])
+                yield f"Accuracy of {task}", "%", display_name(language), row["step"], value
     timed = [row for row in run.steps if "phases" in row.get("time", {})]
-    series: dict[str, Points] = {}
     size = -(-len(timed) // _GROUPS) or 1
     for group in (timed[first : first + size] for first in range(0, len(timed), size)):
         for phase in group[0]["time"]["phases"]:
             mean = fmean(float(row["time"]["phases"][phase]) for row in group)
-            series.setdefault(phase, []).append((float(group[-1]["step"]), mean))
-    if series:
-        yield Curves("Seconds of a step by phase", "step", "seconds", series)
+            yield "Seconds of a step by phase", "seconds", phase, group[-1]["step"], mean
 
 
 def comparison(runs: Sequence[TrainingRun]) -> Sequence[Chart]:
-    """The charts of a run, or of several with a panel for each language.
-
-    Of many runs only the best and the worst have a color, by the mean of the last values.
-    """
-    if len(runs) == 1:
-        return run_charts(runs[0])
-    panels: dict[str, dict[str, dict[str, Sequence[tuple[float, float]]]]] = {}
-    axes: dict[str, str] = {}
+    """The charts of a run, or of several with a panel for each language."""
+    charts: dict[tuple[str, str], dict[str, dict[str, list[Point]]]] = {}
     for run in runs:
-        for chart in run_charts(run):
-            axes[chart.title] = chart.y_axis
-            for language, curve in chart.series.items():
-                panels.setdefault(chart.title, {}).setdefault(language, {})[run.name] = curve
-    charts = []
-    for title, languages in panels.items():
-        last: dict[str, list[float]] = {}
-        for curves in languages.values():
-            for name, curve in curves.items():
-                last.setdefault(name, []).append(curve[-1][1])
-        order = sorted(last, key=lambda name: fmean(last[name]))
-        ends = [order[0], order[-1]] if len(order) > MOST_TOGETHER else order
-        charts.append(Panels(title, "step", axes[title], languages, dict.fromkeys(languages, ends)))
-    return charts
+        for title, axis, name, step, value in _values(run):
+            panel, series = ("", name) if len(runs) == 1 else (name, run.name)
+            curves = charts.setdefault((title, axis), {}).setdefault(panel, {})
+            curves.setdefault(series, []).append((float(step), value))
+    return [Curves(title, "step", axis, panels) for (title, axis), panels in charts.items()]
+
+
+def _texts(row: Row) -> dict[str, Any]:
+    """Figures by language of every text of an evaluation."""
+    return {"held-out text": row["held_out"], **row.get("valid", {})}
 
 
 def _bits(figures: Row) -> dict[str, float]:
@@ -190,8 +166,3 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
         table_of("Training runs", settings, _SETTINGS, left=3),
         *(language_table(rows, "bits", f"Bits per byte of {text}") for text, rows in texts.items()),
     ]
-
-
-def _texts(row: Row) -> dict[str, Any]:
-    """Figures by language of every text of an evaluation."""
-    return {"held-out text": row["held_out"], **row.get("valid", {})}

@@ -1,31 +1,53 @@
-"""Tables as headings and cells, and the helpers that group and format result rows."""
+"""Tables as headings and cells, and the helpers that group, name and format result rows."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from statistics import fmean
+from typing import Any
 
-if TYPE_CHECKING:
-    from modtok_cli.reports.charts import Mark
+from modtok_cli.text.languages import canonical, language_name, split_pair
 
 Row = Mapping[str, Any]
-Form = Literal["text", "int", "ratio", "percent", "score", "seconds", "bytes", "count"]
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def format_bytes(value: float) -> str:
+    """Bytes in a unit that keeps them short.
+
+    >>> format_bytes(1_234_567)
+    '1.2 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+FORMS: Mapping[str, Callable[[Any], str]] = {
+    "text": _text,
+    "int": lambda value: f"{int(value):,}",
+    "ratio": lambda value: f"{value:.3f}",  # such as NSL
+    "percent": lambda value: f"{100 * value:.2f}",  # of a fraction of 1
+    "score": lambda value: f"{value:.1f}",  # accuracy, BLEU: 0 to 100
+    "seconds": lambda value: f"{value:.1f} s",
+    "bytes": lambda value: format_bytes(float(value)),
+    "count": lambda value: f"{len(value):,}",  # of a list
+}
+"""Formats of the cells of a column."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: row key, heading, and number format.
-
-    Forms: text; int with thousands separators; ratio with 3 decimals (such as NSL); percent of a
-    fraction of 1; score with 1 decimal (accuracy, BLEU: 0 to 100); seconds; bytes in kB, MB, GB;
-    count for the length of a list.
-    """
+    """One column of a table: row key, heading, and a key of `FORMS`."""
 
     key: str
     heading: str
-    form: Form = "text"
+    form: str = "text"
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
@@ -38,8 +60,8 @@ def parse_columns(text: str) -> tuple[Column, ...]:
     for part in text.split(", "):
         named, _, form = part.partition(":")
         key, _, heading = named.partition("=")
-        assert not form or form in get_args(Form), part
-        found.append(Column(key, heading or key, cast(Form, form or "text")))
+        assert not form or form in FORMS, part
+        found.append(Column(key, heading or key, form or "text"))
     return tuple(found)
 
 
@@ -57,7 +79,7 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int = 1
-    note: str = field(default="")
+    note: str = ""
     prose: bool = False
 
 
@@ -72,7 +94,7 @@ class Worst(str):
 MARKS = "Bold: the best of a row; underlined: the worst."
 
 
-def marked(values: Sequence[float | None], form: Form, *, least: bool = True) -> list[str]:
+def marked(values: Sequence[float | None], form: str, *, least: bool = True) -> list[str]:
     """Cells with the best and the worst marked; `least`: the least value is the best.
 
     >>> [type(each).__name__ for each in marked([1.2, 0.9, None], "ratio")]
@@ -96,12 +118,34 @@ Summary = tuple[str, Sequence[Row], Sequence[Column]]
 def table_of(
     caption: str, rows: Sequence[Row], columns: Sequence[Column], left: int = 1, prose: bool = False
 ) -> Table:
-    """The table of a summary."""
-    cells = [[cell(row.get(column.key), column.form) for column in columns] for row in rows]
+    """The table of a summary, with languages by name."""
+    cells = [
+        [
+            display_name(row["language"])
+            if column.key == "language"
+            else cell(row.get(column.key), column.form)
+            for column in columns
+        ]
+        for row in rows
+    ]
     return Table(caption, [column.heading for column in columns], cells, left, prose=prose)
 
 
-def cell(value: Any, form: Form) -> str:
+def display_name(code: str) -> str:
+    """The name of a language, of a pair of languages, or the code itself.
+
+    >>> [display_name(code) for code in ("fi", "en-fr", "pt-BR", "mean")]
+    ['Finnish', 'English → French', 'Portuguese (BR)', 'mean']
+    """
+    name, pair = language_name(code), split_pair(code)
+    # A region has capitals: pt-BR, but en-fr is a pair.
+    if pair is None or (name != code and canonical(code) == code):
+        return name
+    names = [language_name(each) for each in pair]
+    return " → ".join(names) if names[0] != pair[0] and names[1] != pair[1] else code
+
+
+def cell(value: Any, form: str) -> str:
     """A value in a table.
 
     >>> cell(1.01449, "ratio"), cell(340147, "int"), cell(0.125, "percent"), cell(None, "int")
@@ -109,26 +153,10 @@ def cell(value: Any, form: Form) -> str:
     """
     if value is None or (isinstance(value, float) and isnan(value)):
         return "–"
-    if form == "count":
-        return f"{len(value):,}"
-    if form == "int":
-        return f"{int(value):,}"
-    if form == "ratio":
-        return f"{value:.3f}"
-    if form == "percent":
-        return f"{100 * value:.2f}"
-    if form == "score":
-        return f"{value:.1f}"
-    if form == "seconds":
-        return f"{value:.1f} s"
-    if form == "bytes":
-        return format_bytes(float(value))
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return str(value)
+    return FORMS[form](value)
 
 
-def with_interval(row: Row | None, form: Form = "score") -> str:
+def with_interval(row: Row | None, form: str = "score") -> str:
     """A value with its 95% interval, if it has one.
 
     >>> with_interval({"value": 52.92, "low": 51.04, "high": 54.8})
@@ -140,42 +168,12 @@ def with_interval(row: Row | None, form: Form = "score") -> str:
     return text if low is None or high is None else f"{text} ({cell(low, form)}–{cell(high, form)})"
 
 
-def format_bytes(value: float) -> str:
-    """Bytes in a unit that keeps them short.
-
-    >>> format_bytes(1_234_567)
-    '1.2 MB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def grouped(rows: Sequence[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     """Rows by the values of some of their fields, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return groups
-
-
-def unique(rows: Iterable[Row], key: str) -> list[Any]:
-    """Values of a field, in order of first appearance."""
-    return list(dict.fromkeys(row[key] for row in rows))
-
-
-def over(rows: Sequence[Row], key: str) -> dict[str, Any]:
-    """Mean, minimum and maximum of a field, and the language of the maximum."""
-    values = [row[key] for row in rows]
-    worst = max(rows, key=lambda row: float(row[key]))
-    return {
-        "mean": sum(values) / len(values),
-        "min": min(values),
-        "max": worst[key],
-        "worst": worst["language"],
-    }
 
 
 def languages_of(rows: Sequence[Row]) -> list[str]:
@@ -193,36 +191,16 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return last if len(set(last.values())) == len(last) else {name: name for name in names}
 
 
-def marks_of(marks: Iterable[tuple[str, str, Mark]]) -> dict[str, dict[str, Mark]]:
-    """Series of a chart: name → row → mark, from (name, row, mark)."""
-    series: dict[str, dict[str, Mark]] = {}
-    for name, row, mark in marks:
-        series.setdefault(name, {})[row] = mark
-    return series
-
-
-def by_tokenizer(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
-    """tokenizer -> language -> value of the field `key`, for rows that have a value."""
-    from modtok_cli.reports.charts import Mark
-
-    names = short_names([row["tokenizer"] for row in rows])
-    return marks_of(
-        (names[row["tokenizer"]], row["language"], Mark(float(row[key])))
-        for row in rows
-        if row.get(key) is not None
-    )
-
-
 def by_text(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """(suffix of a title, rows): all rows, or one group per text.
 
-    A chart has one mark for a tokenizer and a language, so several texts in one language get a
-    chart each.
+    A chart or table has one place for a tokenizer and a language, so several texts in one language
+    get one each.
     """
-    places = {(row["tokenizer"], row["language"]) for row in rows}
-    if len(places) == len(rows):
-        return [("", list(rows))]
     names = short_names([row["text"] for row in rows])
+    places = {(row["tokenizer"], row["language"]) for row in rows}
+    if len(places) == len(rows) and len(names) > 1:
+        return [("", list(rows))]
     return [(f", on {names[text]}", group) for (text,), group in grouped(rows, "text").items()]
 
 
@@ -236,20 +214,23 @@ def language_table(
     not all.
     """
     names = short_names([row["tokenizer"] for row in rows])
-    values = {(row["language"], row["tokenizer"]): row[key] for row in rows}
-    languages = languages_of(rows)
-    body = [
-        [language, *marked([values.get((language, name)) for name in names], "ratio", least=least)]
+    values: dict[tuple[str, str], Any] = {
+        (row["language"], row["tokenizer"]): row.get(key) for row in rows
+    }
+    languages = sorted(languages_of(rows), key=display_name)
+    lines = [
+        (display_name(language), [values.get((language, name)) for name in names])
         for language in languages
     ]
     if mean:
         common = common_languages(rows, key)
         label = "mean" if len(common) == len(languages) else f"mean of {len(common)} languages"
         means = [
-            sum(values[language, name] for language in common) / len(common) if common else None
+            fmean(values[language, name] for language in common) if common else None
             for name in names
         ]
-        body.append([label, *marked(means, "ratio", least=least)])
+        lines.append((label, means))
+    body = [[label, *marked(line, "ratio", least=least)] for label, line in lines]
     return Table(caption, ["language", *names.values()], body, note=MARKS if len(names) > 1 else "")
 
 
@@ -263,7 +244,7 @@ def common_languages(rows: Sequence[Row], key: str) -> list[str]:
     ['fi']
     """
     sets = [
-        {row["language"] for row in group if row[key] is not None}
+        {row["language"] for row in group if row.get(key) is not None}
         for group in grouped(rows, "tokenizer").values()
     ]
     return sorted(set.intersection(*sets)) if sets else []

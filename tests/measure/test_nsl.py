@@ -107,7 +107,7 @@ def test_language_without_reference(place: Path, tmp_path: Path) -> None:
     assert references == f"no reference for de, nl in {place / 'references'}: no NSL for them"
     (chart,) = kinds()["nsl"].charts(rows)
     assert isinstance(chart, Dots)
-    assert list(chart.rows) == ["fr"]
+    assert list(chart.rows) == ["French"]
 
 
 def test_a_language_of_two_scripts_is_named(tmp_path: Path) -> None:

@@ -13,17 +13,16 @@ import pytest
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from helpers.reports import PICTURES, ROWS, shown
+from helpers.reports import PICTURES, ROWS, legend, shown
 from modtok_cli.base.errors import UsageError
-from modtok_cli.reports.charts import Dots, Mark, is_empty, styles_of
+from modtok_cli.reports.charts import Dots, Mark, dots, is_empty, is_squeezed
 from modtok_cli.reports.collect import ResultFile, _merged
 from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.kinds.evaluation import evaluation_charts
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
-from modtok_cli.reports.plot.figures import cell_text, draw, write_plot
+from modtok_cli.reports.plot.figures import COLOURS, cell_text, draw, write_plot
 from modtok_cli.reports.plot.terminal import round_ends
-from modtok_cli.reports.present import is_squeezed, named, presented
-from modtok_cli.reports.tables import Table, short_names
+from modtok_cli.reports.tables import language_table, parse_columns, short_names, table_of
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -129,8 +128,8 @@ def test_two_texts_of_a_language_give_two_charts() -> None:
     rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
     title = "Tokens relative to a monolingual tokenizer"
     first, second = (cast(Dots, chart) for chart in nsl_charts(rows))
-    assert (first.title, first.series["t"]["en"].value) == (f"{title}, on a.txt", 1.0)
-    assert (second.title, second.series["t"]["en"].value) == (f"{title}, on b.txt", 1.2)
+    assert (first.title, first.series["t"]["English"].value) == (f"{title}, on a.txt", 1.0)
+    assert (second.title, second.series["t"]["English"].value) == (f"{title}, on b.txt", 1.2)
 
 
 def test_nothing_to_plot_is_an_error() -> None:
@@ -140,19 +139,27 @@ def test_nothing_to_plot_is_an_error() -> None:
     assert set(kinds()) >= {"nsl", "fairness", "origin"}
 
 
+def measured(**tokenizers: dict[str, float]) -> list[dict[str, Any]]:
+    return [
+        {"tokenizer": name, "language": language, "nsl": value}
+        for name, values in tokenizers.items()
+        for language, value in values.items()
+    ]
+
+
 def test_languages_have_names_and_the_largest_comes_first() -> None:
-    one, other = {"en": Mark(1.0), "fi": Mark(1.2), "te": Mark(1.1)}, {"en": Mark(1.3)}
-    chart: Any = presented(Dots("t", "NSL", ["en", "fi", "te"], {"a": one, "b": other}))
+    rows = measured(a={"en": 1.0, "fi": 1.2, "te": 1.1}, b={"en": 1.3})
+    chart = dots(rows, "nsl", "t", "NSL")
     assert chart.rows == ["Finnish", "English", "Telugu"]
     assert chart.series["a"]["Telugu"] == Mark(1.1)
-    scales: Any = presented(Dots("t", "NSL", ["0.5b", "1b"], {"a": {"1b": Mark(2.0)}}))
+    scales = dots(measured(a={"1b": 2.0, "0.5b": 1.0}), "nsl", "t", "NSL")
     assert scales.rows == ["0.5b", "1b"]
 
 
 def test_a_series_keeps_its_color_and_others_get_free_ones() -> None:
     series = {name: {"en": Mark(1.0)} for name in ("new", "a", "b")}
-    chart: Any = presented(Dots("t", "NSL", ["en"], series), {"b": 0, "a": 4})
-    assert styles_of(chart) == {"new": 1, "a": 4, "b": 0}
+    picture = draw([Dots("t", "NSL", ["en"], series)], ".svg", {"b": 0, "a": 4}).decode()
+    assert legend(picture) == {"new": COLOURS[1], "a": COLOURS[4], "b": COLOURS[0]}
 
 
 @pytest.mark.parametrize(
@@ -188,27 +195,17 @@ def test_the_line_of_chance_is_that_of_all_rows() -> None:
 
 
 def test_findings_count_languages_of_every_tokenizer() -> None:
-    measured = {"a": {"fi": 1.1, "en": 1.0, "te": 9.0}, "b": {"fi": 1.4, "en": 1.2}}
-    rows = [
-        {"tokenizer": name, "language": language, "nsl": value}
-        for name, values in measured.items()
-        for language, value in values.items()
-    ]
+    rows = measured(a={"fi": 1.1, "en": 1.0, "te": 9.0}, b={"fi": 1.4, "en": 1.2})
     found = kinds()["nsl"].finding(rows)
     assert found is not None
     assert found.endswith(
-        "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100. "
+        "a has the lowest mean NSL, 1.050, over 2 languages; its worst is Finnish with 1.100. "
         "b has the highest, 1.300."
     )
 
 
 def test_tables_name_languages_in_the_order_of_names() -> None:
-    table = named(
-        Table("t", ["language", "x"], [["de", "1"], ["el", "2"], ["en", "3"], ["mean", "4"]])
-    )
+    table = language_table(measured(t={"de": 1, "el": 2, "en": 3}), "nsl", "t")
     assert [row[0] for row in table.rows] == ["English", "German", "Greek", "mean"]
-    given = [["fi", "1"], ["en", "2"]]
-    table = named(Table("t", ["language", "x"], given))
-    assert [row[0] for row in table.rows] == ["Finnish", "English"]
-    other = Table("t", ["name", "x"], [["fi", "1"]])
-    assert named(other) is other
+    table = table_of("t", measured(t={"fi": 1, "en": 2}), parse_columns("language, nsl"))
+    assert table.rows == [["Finnish", "1"], ["English", "2"]]  # rows keep their order

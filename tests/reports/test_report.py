@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 import pytest
 
+from helpers.reports import legend
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -157,10 +158,7 @@ def test_tables_and_summary_contain_the_numbers_of_the_rows(page: Path, workspac
 def test_a_tokenizer_has_one_color_on_the_page(page: Path) -> None:
     colors: dict[str, set[str]] = defaultdict(set)
     for picture in pictures(page):
-        # a legend: each marker, then its name
-        for color, name in re.findall(
-            r'fill: (#\w+)"/>\s+</g>\s+</g>\s+<g[^>]*>\s+<text[^>]*>([^<]*)<', picture
-        ):
+        for name, color in legend(picture).items():
             colors[name].add(color)
     names = ["tokenizer", "tokenizer@each", "bpe-joint"]
     assert [len(colors[name]) for name in names] == [1, 1, 1]
@@ -252,6 +250,21 @@ def test_files_that_measure_tokenizers_are_one_section(workspace: Path, tmp_path
     assert text.count('class="best"') == text.count('class="worst"') > 0
 
 
+def test_files_with_and_without_a_field_are_one_section(workspace: Path, tmp_path: Path) -> None:
+    """Rows with MorphScore beside rows without, and a tokenizer whose order is not of names."""
+    rows = nsl([str(workspace / "tokenizer")], TEXTS[:2])
+    save(tmp_path / "results" / "a.jsonl", [{**row, "morph_score": 0.375} for row in rows])
+    save(tmp_path / "results" / "b.jsonl", [{**row, "tokenizer": "other"} for row in rows])
+    bpe_seq(["el", "en", "fr"], data=DATA, k=300, output=tmp_path / "tokenizer")
+    report(tmp_path, tmp_path / "r.html", progress=(said := Silent()))
+    assert said.warnings == []
+    found = read(tmp_path / "r.html")
+    assert "results/a.jsonl, results/b.jsonl" in (tmp_path / "r.html").read_text("utf-8")
+    assert "0.375" in found.text["td"]
+    order = [cell for cell in found.text["td"] if cell in ("Greek", "English", "French")]
+    assert order[-3:] == ["Greek", "English", "French"]  # in training order
+
+
 RUN_CONFIG = {
     "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw",
     "config": {
@@ -330,7 +343,7 @@ def test_two_runs_in_one_file_have_two_columns() -> None:
         "low": 0.0, "high": 99.0, "n": 5, "shots": 0,
     }  # fmt: skip
     kind = kinds()["evaluation"]
-    for second, names in (("b@9/22", ("a@9", "b@9")), ("a@9/22", ("a@9/11", "a@9/22"))):
+    for second, names in (("b@9/22", ("a@9", "b@9")), ("a@9/22", ("a@9 11", "a@9 22"))):
         rows = [
             {**row, "checkpoint": name, "signature": f"arc|lang:fi|checkpoint:{name}|modtok:0"}
             for name in ("a@9/11", second)

@@ -1,20 +1,21 @@
 """Kinds of result rows: how the rows of one command are recognized, drawn and tabulated.
 
-The modules of this folder define `KINDS`. To
-show the rows of a new command in plots and in the report, add one; nothing else names it.
+The modules of this folder define `KINDS`. To show the rows of a new command in plots and in the
+report, add one; nothing else names it.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 
 from modtok_cli.base.plugins import modules_of
 from modtok_cli.reports.charts import Chart
-from modtok_cli.reports.present import display_name
 from modtok_cli.reports.tables import (
     Row,
     Table,
     common_languages,
+    display_name,
     grouped,
     short_names,
 )
@@ -72,28 +73,20 @@ class Kind:
         common = common_languages(those, key)
         if not common:
             return None
-        means = {
-            tokenizer: sum(row[key] for row in group if row["language"] in common)
-            / sum(row["language"] in common for row in group)
-            for (tokenizer,), group in grouped(those, "tokenizer").items()
-        }
-        best = min(means, key=means.__getitem__)
-        its = (row for row in those if row["tokenizer"] == best and row["language"] in common)
-        worst = max(its, key=lambda row: row[key])
+        groups = grouped([row for row in those if row["language"] in common], "tokenizer")
+        means = {place: fmean(row[key] for row in group) for (place,), group in groups.items()}
+        best, highest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         names = short_names(list(means))
-        least = f"{means[best]:.3f}"
-        what = f"the lowest mean {name}, {least}" if len(means) > 1 else f"a mean {name} of {least}"
+        what = "the lowest mean" if len(means) > 1 else "a mean"
         sentence = (
-            f"{self.title}: {names[best]} has {what} over "
+            f"{self.title}: {names[best]} has {what} {name}, {means[best]:.3f}, over "
             f"{len(common)} language{'s' if len(common) > 1 else ''}"
         )
         if self.compares_languages:
+            worst = max(groups[best,], key=lambda row: row[key])
             sentence += f"; its worst is {display_name(worst['language'])} with {worst[key]:.3f}"
-        sentence += "."
-        if len(means) > 1:
-            highest = max(means, key=means.__getitem__)
-            sentence += f" {names[highest]} has the highest, {means[highest]:.3f}."
-        return sentence
+        others = f" {names[highest]} has the highest, {means[highest]:.3f}."
+        return f"{sentence}.{others if len(means) > 1 else ''}"
 
 
 @cache

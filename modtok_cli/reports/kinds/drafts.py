@@ -1,12 +1,21 @@
 """Rows of `modtok tokens --sizes`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from modtok_cli.reports.charts import Chart, Curves
 from modtok_cli.reports.kinds import Kind
-from modtok_cli.reports.tables import Column, Row, Summary, parse_columns, table_of
+from modtok_cli.reports.tables import (
+    Column,
+    Row,
+    Summary,
+    display_name,
+    grouped,
+    parse_columns,
+    table_of,
+)
 
 GAIN = 0.02
 """After the knee, twice as many rows cover at most this much more."""
@@ -14,20 +23,19 @@ _SIZES = "draft_rows=rows:int, mean=mean coverage:ratio, least:ratio, worst=of"
 _COSTS = ", bytes=head in 16 bits:bytes, milliseconds=ms a token in float32:ratio"
 
 
-def by_size(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def by_size(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """A row for each size: mean over languages of equal weight, and the language of the least."""
     result = []
-    for size in dict.fromkeys(row["draft_rows"] for row in rows):
-        those = [row for row in rows if row["draft_rows"] == size]
+    for (size,), those in grouped(rows, "draft_rows").items():
         worst = min(those, key=lambda row: row["coverage"])
-        mean = sum(row["coverage"] for row in those) / len(those)
+        mean = fmean(row["coverage"] for row in those)
         cost = {name: worst[name] for name in ("bytes", "milliseconds") if name in worst}
         least = {"least": worst["coverage"], "worst": worst["language"]}
         result.append({"draft_rows": size, "mean": mean, **least, **cost})
     return result
 
 
-def knee(rows: Sequence[Mapping[str, Any]]) -> str:
+def knee(rows: Sequence[Row]) -> str:
     """The first size of which the next one covers at most `GAIN` more, in a sentence."""
     sizes = by_size(rows)
     for one, more in pairwise(sizes):
@@ -43,25 +51,26 @@ def knee(rows: Sequence[Mapping[str, Any]]) -> str:
 def tables(rows: Sequence[Row]) -> list[Summary]:
     """Coverage by language and size; by size the mean, the least, and what the head costs."""
     sizes = by_size(rows)
-    lines: dict[str, dict[str, object]] = {}
-    for row in rows:
-        line = lines.setdefault(row["language"], {"language": row["language"]})
-        line[str(row["draft_rows"])] = row["coverage"]
+    lines = [
+        {"language": language} | {str(row["draft_rows"]): row["coverage"] for row in group}
+        for (language,), group in grouped(rows, "language").items()
+    ]
     columns = (
         Column("language", "lang"),
         *(Column(str(row["draft_rows"]), f"{row['draft_rows']:,}", "ratio") for row in sizes),
     )
     return [
-        ("Share of held-out tokens in lists of N rows", [*lines.values()], columns),
+        ("Share of held-out tokens in lists of N rows", lines, columns),
         ("By size", sizes, parse_columns(_SIZES + (_COSTS if "bytes" in sizes[0] else ""))),
     ]
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:
-    series: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        series.setdefault(row["language"], []).append((row["draft_rows"], row["coverage"]))
-    return [Curves("Vocabularies of drafts", "rows", "share of held-out tokens", series)]
+    series = {
+        display_name(language): [(row["draft_rows"], row["coverage"]) for row in group]
+        for (language,), group in grouped(rows, "language").items()
+    }
+    return [Curves("Vocabularies of drafts", "rows", "share of held-out tokens", {"": series})]
 
 
 KINDS = (

@@ -2,47 +2,37 @@
 
 from collections.abc import Sequence
 
-from modtok_cli.reports.charts import Chart, Dots, Mark
+from modtok_cli.reports.charts import Chart, dots
 from modtok_cli.reports.kinds import Kind
 from modtok_cli.reports.tables import (
     Row,
     Table,
+    by_text,
+    display_name,
     grouped,
     languages_of,
-    marks_of,
     parse_columns,
-    short_names,
     table_of,
     with_interval,
 )
 
 
-def _systems(rows: Sequence[Row]) -> list[str]:
-    """Name of the system of each row in titles and legends.
-
-    The name is the inference mode, with the run before it if the rows are of several checkpoints.
-    Runs of one name and step are distinguished by their digests.
-    """
-    places = [(str(row.get("checkpoint", "")), str(row["infer"])) for row in rows]
-    checkpoints = {checkpoint for checkpoint, _ in places}
-    if len(checkpoints) < 2:
-        return [f"--infer {mode}" for _, mode in places]
-    short = {checkpoint: checkpoint.partition("/")[0] for checkpoint in checkpoints}
-    if len(set(short.values())) < len(checkpoints):
-        short = {checkpoint: checkpoint for checkpoint in checkpoints}
-    return [f"{short[run] or 'run'} --infer {mode}" for run, mode in places]
-
-
 def _with_systems(rows: Sequence[Row]) -> list[Row]:
-    return [{**row, "system": name} for row, name in zip(rows, _systems(rows), strict=True)]
+    """Rows whose "tokenizer", the series of charts, is the system.
 
-
-def _intervals(rows: Sequence[Row], key: str) -> dict[str, dict[str, Mark]]:
-    """system -> language -> value of a field with its interval."""
-    return marks_of(
-        (row["system"], row["language"], Mark(row[key], row.get("low"), row.get("high")))
-        for row in rows
-    )
+    Its name is the inference mode, with the run before it if the rows are of several checkpoints.
+    Runs of one name and step are told apart by their digests.
+    """
+    checkpoints = {str(row.get("checkpoint", "")) for row in rows}
+    short = {each: each.partition("/")[0] for each in checkpoints}
+    if len(set(short.values())) < len(checkpoints):
+        short = {each: each.replace("/", " ") for each in checkpoints}
+    named: list[Row] = []
+    for row in rows:
+        run = short[str(row.get("checkpoint", ""))] or "run"
+        mode = f"--infer {row['infer']}"
+        named.append({**row, "tokenizer": f"{run} {mode}" if len(checkpoints) > 1 else mode})
+    return named
 
 
 def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
@@ -52,16 +42,10 @@ def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
         chance = {row["chance"] for row in group if row.get("chance") is not None}
         line = "; dashed: chance" if len(chance) == 1 else ""
         scale = ", 0 to 100" if group[0].get("scale", 100) == 100 else ""
-        charts.append(
-            Dots(
-                f"{task}: {metric}",
-                f"{metric}{scale}{line}",
-                languages_of(group),
-                _intervals(group, "value"),
-                reference=min(chance) if len(chance) == 1 else None,
-                note=_counted(group),
-            )
-        )
+        reference = min(chance) if len(chance) == 1 else None
+        axis, note = f"{metric}{scale}{line}", _counted(group)
+        chart = dots(group, "value", f"{task}: {metric}", axis, reference=reference, note=note)
+        charts.append(chart)
     return charts
 
 
@@ -82,12 +66,15 @@ def _counted(rows: Sequence[Row]) -> str:
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
     """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
     tables = []
-    for (name,), group in grouped(_with_systems(rows), "system").items():
+    for (name,), group in grouped(_with_systems(rows), "tokenizer").items():
         columns = grouped(group, "task", "metric")
         scores = {(row["language"], row["task"], row["metric"]): row for row in group}
         body = [
-            [language, *(with_interval(scores.get((language, *column))) for column in columns)]
-            for language in languages_of(group)
+            [
+                display_name(language),
+                *(with_interval(scores.get((language, *column))) for column in columns),
+            ]
+            for language in sorted(languages_of(group), key=display_name)
         ]
         headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
         tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
@@ -109,29 +96,18 @@ EVALUATION = Kind(
 
 
 def _bpb_charts(rows: Sequence[Row]) -> list[Chart]:
-    """Bits per byte with intervals, a series for each run and mode, a chart for each text."""
-    shown = _by_system(rows)
-    texts = grouped(shown, "text")
-    joined = len({row["language"] for row in shown}) == len(texts)
-    titles = short_names([row["text"] for row in shown])
-    charts: list[Chart] = []
-    for (text,), group in {("",): shown}.items() if joined and shown else texts.items():
-        title = "Bits per byte" + (f", {titles[text]}" if text else "")
-        axis = "bits per byte (lower is better)"
-        charts.append(Dots(title, axis, languages_of(group), _intervals(group, "bits_per_byte")))
-    return charts
+    """Bits per byte with intervals, a series for each run and mode."""
+    axis = "bits per byte (lower is better)"
+    return [
+        dots(group, "bits_per_byte", f"Bits per byte{on}", axis)
+        for on, group in by_text(_with_systems(rows))
+    ]
 
 
 _BITS = parse_columns(
-    "text, language, system=model, bits_per_byte=bits per byte:ratio, low=95% from:ratio, "
+    "text, language, tokenizer=model, bits_per_byte=bits per byte:ratio, low=95% from:ratio, "
     "high=to:ratio, bits_per_character=per character:ratio"
 )
-
-
-def _by_system(rows: Sequence[Row]) -> list[Row]:
-    """Rows that compare: texts that the model's tokenizer can write."""
-    measured = [row for row in _with_systems(rows) if row["bits_per_byte"] is not None]
-    return [{**row, "tokenizer": row["system"]} for row in measured]
 
 
 BPB = Kind(
@@ -146,7 +122,7 @@ BPB = Kind(
     key=("text", "language", "infer", "checkpoint", "signature"),
     measure=("bits_per_byte", "bits per byte"),
     compares_languages=False,
-    ranked=_by_system,
+    ranked=_with_systems,
 )
 
 

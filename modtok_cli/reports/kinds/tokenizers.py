@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN
-from modtok_cli.reports.charts import Chart, Dots, Heat, Mark
+from modtok_cli.reports.charts import Chart, Heat, dots
 from modtok_cli.reports.kinds import Kind
 from modtok_cli.reports.tables import (
     Row,
     Table,
     by_text,
-    by_tokenizer,
     cell,
-    grouped,
     language_table,
     languages_of,
     parse_columns,
@@ -22,19 +20,12 @@ from modtok_cli.text.languages import language_name
 
 
 def _check_charts(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Dots(
-            f"Tokens relative to a monolingual tokenizer, estimated{on}",
-            "estimate (1: as many tokens as a monolingual tokenizer, k = 24,000; lower is better)",
-            languages_of(group),
-            by_tokenizer(group, "excess"),
-            reference=1.0,
-        )
-        for on, group in by_text(rows)
-    ]
+    title = "Tokens relative to a monolingual tokenizer, estimated"
+    axis = "estimate (1: as many tokens as a monolingual tokenizer, k = 24,000; lower is better)"
+    return [dots(group, "excess", title + on, axis, reference=1.0) for on, group in by_text(rows)]
 
 
-_VERDICTS = parse_columns("name=language, tokenizer, verdict, reason")
+_VERDICTS = parse_columns("language, tokenizer, verdict, reason")
 
 
 def _check_tables(rows: Sequence[Row]) -> list[Table]:
@@ -72,43 +63,36 @@ def nsl_charts(rows: Sequence[Row]) -> list[Chart]:
     """NSL per language and tokenizer; tokens per character if no row has an NSL."""
     charts: list[Chart] = []
     for on, group in by_text(rows):
-        series = by_tokenizer(group, "nsl")
+        measured = [row for row in group if row["nsl"] is not None]
         sizes = {row["reference_size"] for row in group if row.get("reference_size")}
         k = f", k = {sizes.pop():,}" if len(sizes) == 1 else ""
-        relative = Dots(
-            f"Tokens relative to a monolingual tokenizer{on}",
-            f"NSL (1: as many tokens as a monolingual tokenizer{k}; lower is better)",
-            languages_of([row for row in group if row["nsl"] is not None]),
-            series,
-            reference=1.0,
+        title = f"Tokens relative to a monolingual tokenizer{on}"
+        axis = f"NSL (1: as many tokens as a monolingual tokenizer{k}; lower is better)"
+        charts.append(
+            dots(measured, "nsl", title, axis, reference=1.0)
+            if measured
+            else _per_character_chart(group, on)
         )
-        charts.append(relative if series else _per_character_chart(group, on))
     return charts
 
 
-def _per_character_chart(rows: Sequence[Row], on: str = "") -> Dots:
-    return Dots(
-        f"Tokens per character{on}",
-        "tokens per character (lower is better, equal is fair)",
-        languages_of(rows),
-        by_tokenizer(rows, "tokens_per_character"),
-    )
+def _per_character_chart(rows: Sequence[Row], on: str = "") -> Chart:
+    axis = "tokens per character (lower is better, equal is fair)"
+    return dots(rows, "tokens_per_character", f"Tokens per character{on}", axis)
 
 
 def nsl_tables(rows: Sequence[Row]) -> list[Table]:
-    """NSL and tokens per character, a table for each text."""
-    texts = grouped(rows, "text")
-    joined = len(texts) > 1 and len({row["language"] for row in rows}) == len(texts)
-    tables = []
-    for (text,), group in {("all texts",): list(rows)}.items() if joined else texts.items():
-        if any(row["nsl"] is not None for row in group):
-            tables.append(language_table(group, "nsl", f"NSL on {text}"))
-        tables.append(
-            language_table(group, "tokens_per_character", f"Tokens per character on {text}")
+    """NSL, tokens per character and MorphScore, where a row has them."""
+    return [
+        language_table(group, key, name + on, least=key != "morph_score")
+        for on, group in by_text(rows)
+        for key, name in (
+            ("nsl", "NSL"),
+            ("tokens_per_character", "Tokens per character"),
+            ("morph_score", "MorphScore"),
         )
-        if any(row.get("morph_score") is not None for row in group):
-            tables.append(language_table(group, "morph_score", "MorphScore", least=False))
-    return tables
+        if any(row.get(key) is not None for row in group)
+    ]
 
 
 NSL = Kind(
@@ -143,13 +127,9 @@ def _by_kind(rows: Sequence[Row]) -> tuple[list[Row], list[Row], str]:
 def _fairness_charts(rows: Sequence[Row]) -> list[Chart]:
     """Tokens per character, and the premium over the pivot language."""
     lines, _, pivot = _by_kind(rows)
-    premium = Dots(
-        f"Parity premium over {pivot}",
-        f"tokens for the same lines, relative to {pivot} (1: equal)",
-        languages_of(lines),
-        by_tokenizer(lines, "premium"),
-        reference=1.0,
-    )
+    title = f"Parity premium over {pivot}"
+    axis = f"tokens for the same lines, relative to {pivot} (1: equal)"
+    premium = dots(lines, "premium", title, axis, reference=1.0)
     return [_per_character_chart(lines), premium]
 
 
@@ -201,18 +181,19 @@ def _origin_charts(rows: Sequence[Row]) -> list[Chart]:
     for on, group in by_text(rows):
         languages = languages_of(group)
         columns = sorted({name for row in group for name in row["exclusive"]} | set(languages))
-        outside = {
-            "of any other language": {row["language"]: Mark(100 * row["outside"]) for row in group},
-            "of exactly one other language": {
-                row["language"]: Mark(100 * sum(row["exclusive"].values())) for row in group
-            },
-        }
+        outside = [
+            {"tokenizer": name, "language": row["language"], "share": 100 * share}
+            for row in group
+            for name, share in (
+                ("of any other language", row["outside"]),
+                ("of exactly one other language", sum(row["exclusive"].values())),
+            )
+        ]
         values = {
             (row["language"], column): 100 * share
             for row in group
             for column, share in row["exclusive"].items()
         }
-        title = f"Tokens outside the language's own subtokenizer{on}"
         heat = Heat(
             f"Languages that these tokens belong to{on}",
             "% of the source's tokens that belong to the added language only",
@@ -222,10 +203,11 @@ def _origin_charts(rows: Sequence[Row]) -> list[Chart]:
             columns,
             values,
         )
-        charts += [Dots(title, "% of the tokens of its text", languages, outside), heat]
+        charts += [dots(outside, "share", _TITLE + on, "% of the tokens of its text"), heat]
     return charts
 
 
+_TITLE = "Tokens outside the language's own subtokenizer"
 _OUTSIDE = parse_columns(
     "language, text, tokens:int, outside=outside %:percent, one=one other %:percent, "
     "several=several %:percent, largest"
@@ -239,8 +221,7 @@ def _origin_tables(rows: Sequence[Row]) -> list[Table]:
         ordered = sorted(row["exclusive"].items(), key=lambda item: (-item[1], item[0]))
         most = ", ".join(f"{name} {cell(share, 'percent')}" for name, share in ordered[:3] if share)
         shown.append({**row, "one": sum(row["exclusive"].values()), "largest": most})
-    title = "Tokens outside the language's own subtokenizer"
-    return [table_of(title, shown, _OUTSIDE, left=2)]
+    return [table_of(_TITLE, shown, _OUTSIDE, left=2)]
 
 
 ORIGIN = Kind(

@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
+from itertools import count
 from math import ceil, nan
 from pathlib import Path
 from textwrap import fill
@@ -12,16 +13,8 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.files import write_bytes
-from modtok_cli.reports.charts import (
-    MOST_TOGETHER,
-    Chart,
-    Curves,
-    Dots,
-    Heat,
-    Panels,
-    is_empty,
-    styles_of,
-)
+from modtok_cli.reports.charts import MOST_TOGETHER, Chart, Curves, Dots, Heat, is_empty
+from modtok_cli.reports.tables import display_name
 
 WIDTH = 760.0
 """Pixels, of which an inch has 96; a PNG has twice as many."""
@@ -55,8 +48,10 @@ _LEGIBLE = 21
 """Cells of a matrix that are as wide show their values."""
 
 
-def draw(charts: Sequence[Chart], kind: str) -> bytes:
+def draw(charts: Sequence[Chart], kind: str, styles: Mapping[str, int] = {}) -> bytes:
     """All charts, one below the other, in one picture: ".svg" or ".png".
+
+    `styles`: series of `Dots` → index of its color and marker; others get free ones in order.
 
     Raises:
         UsageError: there is nothing to plot, or matplotlib is not installed.
@@ -70,7 +65,7 @@ def draw(charts: Sequence[Chart], kind: str) -> bytes:
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    plans = [_plan(chart) for chart in shown]
+    plans = [_plan(chart, styles) for chart in shown]
     heights = [height for height, _ in plans]
     out = BytesIO()
     none = ("Date", "Creator", "Format", "Type") if kind == ".svg" else ("Software",)
@@ -89,23 +84,11 @@ def write_plot(charts: Sequence[Chart], path: Path) -> None:
     write_bytes(path, draw(charts, path.suffix.lower()))
 
 
-def _plan(chart: Chart) -> tuple[float, Callable[[Any], None]]:
+def _plan(chart: Chart, styles: Mapping[str, int]) -> tuple[float, Callable[[Any], None]]:
     """Height in pixels, and what draws into a figure."""
     if isinstance(chart, Heat):
         return _heat(chart)
-    if isinstance(chart, Dots):
-        return _dots(chart)
-    return _panels(chart if isinstance(chart, Panels) else _as_panels(chart))
-
-
-def _as_panels(chart: Curves) -> Panels:
-    """One panel; of many series a small one for each, with the others in grey."""
-    panels, shown, styles = {"": chart.series}, {}, chart.styles
-    if len(chart.series) > MOST_TOGETHER:
-        order = sorted(chart.series, key=lambda name: (-chart.series[name][-1][1], name))
-        panels, shown = dict.fromkeys(order, chart.series), {name: [name] for name in order}
-        styles = dict.fromkeys(order, 0)
-    return Panels(chart.title, chart.x_axis, chart.y_axis, panels, shown, chart.note, styles)
+    return _dots(chart, styles) if isinstance(chart, Dots) else _curves(chart)
 
 
 def _clean(text: str, most: float = 1000) -> str:
@@ -119,9 +102,9 @@ def _wrapped(*lines: str) -> str:
     return "\n".join(fill(_clean(line), 90) for line in lines if line)
 
 
-def _head(chart: Chart, styles: Mapping[str, int]) -> tuple[float, Any]:
+def _head(title: str, styles: Mapping[str, int]) -> tuple[float, Any]:
     """Height of title and legend, and what draws them."""
-    title = fill(_clean(chart.title), 80)
+    title = fill(_clean(title), 80)
     names = {_clean(name, 90): index for name, index in styles.items()}
     columns = max(1, int(WIDTH / (7.2 * max(map(len, names), default=0) + 40)))
     lines = title.count("\n") + 1 + ceil(len(names) / columns)
@@ -145,10 +128,12 @@ def _look(index: int) -> dict[str, Any]:
     return {"color": color, "marker": marker, "linestyle": "", "markersize": 5.5, "mew": 0}
 
 
-def _dots(chart: Dots) -> tuple[float, Callable[[Any], None]]:
+def _dots(chart: Dots, given: Mapping[str, int]) -> tuple[float, Callable[[Any], None]]:
     """Cleveland dot plot with ranges as bars behind the dots."""
-    styles = styles_of(chart)
-    above, head = _head(chart, styles)
+    taken = {given[name] for name in chart.series if name in given}
+    free = (index for index in count() if index not in taken)
+    styles = {name: given[name] if name in given else next(free) for name in chart.series}
+    above, head = _head(chart.title, styles)
     row = max(19.0, 9.0 + _DODGE * len(styles))
     name = f"{chart.axis}; logarithmic" if chart.log else chart.axis
     below = _wrapped(name, chart.note)
@@ -186,37 +171,44 @@ def _dots(chart: Dots) -> tuple[float, Callable[[Any], None]]:
     return above + row * len(chart.rows) + 24 + _LINE * (1 + tall + below.count("\n")), drawn
 
 
-def _panels(chart: Panels) -> tuple[float, Callable[[Any], None]]:
-    """Small charts with common axes. A legend only where a panel has several series in color."""
-    shown = {name: list(chart.shown.get(name, curves)) for name, curves in chart.panels.items()}
-    several = max(map(len, shown.values())) > 1 or len(shown) == 1
-    styles = styles_of(chart)
-    above, head = _head(chart, styles if several else {})
-    columns = max(1, min(len(shown), int((WIDTH - 40) / (230 if several else 140))))
-    rows = ceil(len(shown) / columns)
-    grey = any(set(chart.panels[name]) > set(shown[name]) for name in shown)
-    below = _wrapped(chart.x_axis + "; grey: the others" * grey, chart.note)
-    height = min(0.62 * WIDTH / columns, 320.0 if len(shown) == 1 else 220.0) + 2 * _LINE + 8
-    xs = {x for curves in chart.panels.values() for curve in curves.values() for x, _ in curve}
+def _curves(chart: Curves) -> tuple[float, Callable[[Any], None]]:
+    """Small charts with common axes.
+
+    Of many series in one panel, each has a panel, with the others in grey; in several panels, the
+    best and the worst have a color.
+    """
+    panels, series = chart.panels, sorted(chart.series, key=lambda name: chart.series[name])
+    styles = {name: index for index, name in enumerate(chart.series)}
+    grey, several = len(series) > MOST_TOGETHER, True
+    if grey and "" in panels:
+        panels, several = dict.fromkeys(reversed(series), panels[""]), False
+    elif grey:
+        styles = {name: at for at, name in enumerate(sorted((series[0], series[-1])))}
+    above, head = _head(chart.title, styles if several else {})
+    columns = max(1, min(len(panels), int((WIDTH - 40) / (230 if several else 140))))
+    rows = ceil(len(panels) / columns)
+    below = _wrapped(chart.x_axis + "; grey: the others" * grey)
+    height = min(0.62 * WIDTH / columns, 320.0 if len(panels) == 1 else 220.0) + 2 * _LINE + 8
+    xs = {x for curves in panels.values() for curve in curves.values() for x, _ in curve}
 
     def drawn(part: Any) -> None:
         from matplotlib.ticker import MaxNLocator
 
         head(part)
         grid = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        for (name, own), axes in zip(shown.items(), grid.flat, strict=False):
-            curves = chart.panels[name]
-            for other in (each for each in curves if each not in own):
-                axes.plot(*zip(*curves[other], strict=True), color="#a0a0a0", linewidth=0.6)
-            for each in own:
-                size = 5 if len(shown) == 1 else 3
-                look = _look(styles[each]) | {"linestyle": "-", "markersize": size}
-                axes.plot(*zip(*curves.get(each, ()), strict=True), **look)
+        for (name, curves), axes in zip(panels.items(), grid.flat, strict=False):
+            own = styles if several else {name: 0}
+            for each in sorted(curves, key=own.__contains__):  # color above grey
+                size = 5 if len(panels) == 1 else 3
+                look = {"color": "#a0a0a0", "linewidth": 0.6}
+                if each in own:
+                    look = _look(own[each]) | {"linestyle": "-", "markersize": size}
+                axes.plot(*zip(*curves[each], strict=True), **look)
             axes.set_title(_clean(name, WIDTH / columns / 8), size=9, weight="bold", loc="left")
             axes.grid()
         for place, axes in enumerate(grid.flat):
-            axes.tick_params(labelbottom=place + columns >= len(shown), labelsize=8)
-            if place >= len(shown):
+            axes.tick_params(labelbottom=place + columns >= len(panels), labelsize=8)
+            if place >= len(panels):
                 axes.remove()
         # Steps are whole numbers, and so are their ticks.
         whole = all(float(x).is_integer() for x in xs)
@@ -230,11 +222,13 @@ def _panels(chart: Panels) -> tuple[float, Callable[[Any], None]]:
 
 def _heat(chart: Heat) -> tuple[float, Callable[[Any], None]]:
     """One square per cell, names on the left and above, the color scale below."""
-    above, head = _head(chart, {})
-    rows, columns = ([_clean(name, 38) for name in names] for names in (chart.rows, chart.columns))
+    above, head = _head(chart.title, {})
+    rows, columns = (
+        [_clean(display_name(code), 38) for code in codes] for codes in (chart.rows, chart.columns)
+    )
     wide = (WIDTH - 50 - 7 * max(map(len, rows))) / len(columns)
     cell = min(30.0, wide)
-    below = _wrapped(chart.axis, chart.note)
+    below = _wrapped(chart.axis)
     upright = max(map(len, columns)) * 7 > wide
     largest = max(chart.values.values(), default=0.0) or 1.0
 

@@ -1,10 +1,10 @@
 """Charts as text for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from textwrap import wrap
 
-from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Panels
+from modtok_cli.reports.charts import Chart, Curves, Dots, Heat, Point
 
 _SIGNS = "●■▲◆▼✚▮○□△◇▽"
 _SHADES = " ░▒▓█"
@@ -14,17 +14,16 @@ SEVERAL = "*"
 
 def to_text(chart: Chart, width: int = 80) -> list[str]:
     """Lines of at most `width` characters."""
+    note = ""
     if isinstance(chart, Dots):
-        body = _dots(chart, width)
+        body, note = _dots(chart, width), chart.note
     elif isinstance(chart, Curves):
-        body = _curves(chart, width)
-    elif isinstance(chart, Panels):
         body = []
         for name, curves in chart.panels.items():
-            body += [name, *_curves(Curves("", chart.x_axis, chart.y_axis, curves), width), ""]
+            body += [name] * bool(name) + _curves(chart, curves, width) + [""] * bool(name)
     else:
         body = _heat(chart, width)
-    return [*wrap(chart.title, width), "", *body, *wrap(chart.note or "", width)]
+    return [*wrap(chart.title, width), "", *body, *wrap(note, width)]
 
 
 def _centered(text: str, width: int) -> list[str]:
@@ -84,16 +83,18 @@ def _dots(chart: Dots, width: int) -> list[str]:
     return [*lines, scale.ends(label + 2), *_centered(name, width)]
 
 
-def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
-    names = list(chart.series)
-    points = [point for curve in chart.series.values() for point in curve]
+def _curves(
+    chart: Curves, series: Mapping[str, Sequence[Point]], width: int, height: int = 14
+) -> list[str]:
+    names = list(series)
+    points = [point for curve in series.values() for point in curve]
     down = _Scale([y for _, y in points], height)
     label = max(len(f"{down.low:g}"), len(f"{down.high:g}"))
     across = _Scale([x for x, _ in points], max(16, width - label - 2))
     grid = [[" "] * across.cells for _ in range(height)]
     owners: dict[tuple[int, int], set[int]] = {}
     for i, name in enumerate(names):
-        for x, y in chart.series[name]:
+        for x, y in series[name]:
             owners.setdefault((height - 1 - down.at(y), across.at(x)), set()).add(i)
     for (line, column), those in owners.items():
         grid[line][column] = SEVERAL if len(those) > 1 else _SIGNS[min(those) % len(_SIGNS)]
