@@ -90,7 +90,7 @@ REHEARSAL := build/gpu-rehearsal
 gpu-rehearsal: $(REHEARSAL)/.installed $(CORE) ## Pretrain as on GPUs with a stub of the driver (5 GB, an hour)
 	@$(REHEARSAL)/venv/bin/python -m benchmarks gpu_rehearsal
 
-EXTRAS := ,published,plot,corpus,lm,eval
+EXTRAS := ,published,plot,data,corpus,lm,eval,log
 install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each of EXTRAS
 	@$(BIN)/python .ci/install_check.py --extras '$(EXTRAS)'
 

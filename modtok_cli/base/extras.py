@@ -19,7 +19,8 @@ EXTRAS = {
     ),
     "lm": ("torch", "megatron", "transformers", "accelerate", "gguf", "jinja2", "yaml"),
     "gpu": ("transformer_engine",),
-    "eval": ("lm_eval", "sacrebleu", "rouge_score", "datasets"),
+    "serve": ("vllm",),
+    "eval": ("lm_eval", "sacrebleu", "rouge_score", "datasets", "jinja2", "yaml"),
     "log": ("tensorboard", "wandb"),
 }  # fmt: skip
 

@@ -192,7 +192,7 @@ class ActiveHead(nn.Module):
         self._undo.append(_activate(table, self, self.weight if tied else None))
         base.set_output_embeddings(self)
         self._undo.append(lambda: base.set_output_embeddings(whole))
-        original, own_loss = base.forward, base.__dict__.get("_loss_function")
+        original, own_loss = base.forward, base.loss_function
 
         @functools.wraps(type(base).forward)
         def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -213,10 +213,7 @@ class ActiveHead(nn.Module):
 
         def undo() -> None:
             base.forward = original
-            if own_loss is None:
-                del base.__dict__["_loss_function"]
-            else:
-                base.loss_function = own_loss
+            base.loss_function = own_loss
 
         self._undo.append(undo)
 
@@ -326,7 +323,7 @@ def _keep(module: Any, name: str, whole: nn.Parameter, ids: torch.Tensor) -> Cal
             state[prefix + name] = table[ids.to(table.device)]
 
     hooks = [
-        module._register_state_dict_hook(written),
+        module.register_state_dict_post_hook(written),
         module.register_load_state_dict_pre_hook(taken),
     ]
 
@@ -334,7 +331,7 @@ def _keep(module: Any, name: str, whole: nn.Parameter, ids: torch.Tensor) -> Cal
         with torch.no_grad():
             whole[ids] = getattr(module, name).detach().to(whole.dtype)
         whole.requires_grad_(trained)
-        del module._parameters[kept]
+        delattr(module, kept)
         for hook in hooks:
             hook.remove()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import fcntl
 import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Annotated
@@ -63,15 +65,32 @@ def test_an_option_may_be_none_by_its_default_or_by_its_type() -> None:
 
 
 def test_extras_are_those_of_the_project() -> None:
-    """Each module is of a package that its extra names, or that such a package requires."""
-    with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
-        declared = tomllib.load(file)["project"]["optional-dependencies"]
+    """An extra names the package of each module in its row, and a module imported is in a row."""
+    root = Path(__file__).parents[2]
+    with (root / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
     modules = {
         "fasttext_predict": "fasttext",
         "megatron_core": "megatron",
+        "protobuf": "google",
         "pyahocorasick": "ahocorasick",
+        "pyyaml": "yaml",
     }
-    required = {"tqdm", "jinja2", "yaml", "datasets"}
+
+    def named(requirements: list[str]) -> set[str]:
+        packages = {re.split(r"[\[>=;<]", each)[0].replace("-", "_") for each in requirements}
+        return {modules.get(each, each) for each in packages}
+
     for extra, names in EXTRAS.items():
-        packages = {re.split(r"[\[>=;<]", each)[0].replace("-", "_") for each in declared[extra]}
-        assert {modules.get(each, each) for each in packages} == {*names} - required
+        assert named(project["optional-dependencies"][extra]) == {*names}, extra
+    imported: set[str] = set()
+    for path in (root / "modtok_cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+    own = {*sys.stdlib_module_names, "modtok_cli", "setuptools"}  # the last while it is built
+    told = {"ray"}  # the extra of no package; the executor of that name says what to install
+    rows = {name for names in EXTRAS.values() for name in names}
+    assert imported - own - told == imported & (named(project["dependencies"]) | rows)

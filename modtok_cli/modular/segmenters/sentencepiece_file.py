@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import require
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
@@ -146,7 +145,6 @@ def kind_name(number: int) -> str:
 
 
 def _messages() -> Any:
-    require("a SentencePiece model", published=["sentencepiece"])
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2

@@ -131,7 +131,7 @@ def _join(backend: str, rank: int, world: int) -> None:
     """Join the process group, unless this process has joined one."""
     if dist.is_initialized():
         return
-    store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
+    store: Any = dist.HashStore() if world == 1 else None  # type: ignore[attr-defined]
     hook = sys.excepthook
     try:
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=TIMEOUT)
