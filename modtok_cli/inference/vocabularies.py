@@ -95,9 +95,9 @@ class Vocabularies:
         out[self.row_of_out] = np.arange(self.tokenizer_out.size)
         return out
 
-    def text_of(self, row: int) -> str:
-        """Text of a row of the input side, such as the end of text."""
-        return self.tokenizer_in.decode([int(np.searchsorted(self.row_of_in, row))])
+    def name_of(self, row: int) -> str:
+        """Name in `tokenizer.json` of the token of a row of the input side, such as `</s>`."""
+        return self.tokenizer_in.segmenter.names[int(np.searchsorted(self.row_of_in, row))]
 
     def row_bytes(self, row: int) -> bytes:
         """Bytes of the token of a row of the input side."""

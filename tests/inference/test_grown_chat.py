@@ -12,11 +12,15 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from helpers.external_models import END, build
+from helpers.external_tokenizers import sentencepiece_model
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.inference.vocabularies import Vocabularies
+from modtok_cli.modular.adopted.adopt import adopt
+from modtok_cli.modular.open import load
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
@@ -121,6 +125,17 @@ def test_a_run_of_a_grown_vocabulary_and_its_slice(chat: Path, tmp_path: Path) -
     assert answer(tmp_path / "whole") == answer(chat / "model")
     slice_model(tmp_path / "rows", "fi", output=tmp_path / "fi")
     speaks_alike(chat / "model", tmp_path / "fi")
+
+
+def test_control_tokens_of_a_model_file_have_names(tmp_path: Path) -> None:
+    """SentencePiece decodes them to nothing; `eos_token` is the name."""
+    lines = (SAMPLE / "parallel" / "en.txt").read_text("utf-8").splitlines()
+    model = sentencepiece_model(lines, vocab_size=600, model_type="bpe")
+    (tmp_path / "t.model").write_bytes(model)
+    adopt(tmp_path / "t.model", "en", data=SAMPLE, output=tmp_path / "adopted")
+    part = load(tmp_path / "adopted").subset("en")
+    vocabularies = Vocabularies(part, part)
+    assert list(map(vocabularies.name_of, range(3))) == ["<unk>", "<s>", "</s>"]
 
 
 def test_a_special_token_never_gets_another_row(chat: Path, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def slice_files(
         README: _model_card(facts, sizes, vocabularies).encode(),
     }
     if facts.bos:
-        before = vocabularies.text_of(end), end
+        before = vocabularies.name_of(end), end
         files["tokenizer.json"] = framed(files["tokenizer.json"], before)
     if chat.template is not None:
         files[CHAT_TEMPLATE] = chat.template.encode()
@@ -286,9 +286,9 @@ def _config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
 
 
 def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies, chat: Chat) -> dict[str, Any]:
-    name = vocabularies.text_of(facts.end_of_text)
+    name = vocabularies.name_of(facts.end_of_text)
     begin, end = (
-        name if row is None else vocabularies.text_of(row) for row in (chat.begin, chat.end)
+        name if row is None else vocabularies.name_of(row) for row in (chat.begin, chat.end)
     )
     document = {
         # By the model type transformers would choose LlamaTokenizer, which has a pre-tokenizer of
@@ -371,7 +371,7 @@ def _model_card(
 ) -> str:
     """Markdown with the metadata of the Hugging Face Hub."""
     reading, writing = vocabularies.tokenizer_in, vocabularies.tokenizer_out
-    end = vocabularies.text_of(facts.end_of_text)
+    end = vocabularies.name_of(facts.end_of_text)
     if vocabularies.same:
         vocabulary, languages = f"{reading.size:,} tokens", ", ".join(facts.inputs)
         usage = _USE_TRANSFORMERS.format(
