@@ -36,7 +36,8 @@ import transformers
 
 from benchmarks import common
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.grow import _learned, _splits, extended, segmented
+from modtok_cli.construct.grow import _learned, _splits, extended
+from modtok_cli.construct.held_out import segmented
 from modtok_cli.construct.request import Request
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.learn.merges import MAX_UNSPACED
@@ -106,7 +107,7 @@ def rows(file: TokenizerFile, language: str, data: Path, texts: Path):
 
 def tokens(file: TokenizerFile, counts: WordCounts) -> int:
     """Tokens of a text."""
-    return int(np.diff(segmented(file, counts)[1]) @ counts.counts)
+    return int(np.diff(segmented(Library(file), counts)[1]) @ counts.counts)
 
 
 def union(file: TokenizerFile, counts: WordCounts) -> list[tuple[str, str]]:
@@ -151,7 +152,7 @@ def checks(file: TokenizerFile, grown: TokenizerFile, texts: Path) -> dict[str, 
         pairs = zip(ours.encode_batch(lines), theirs, strict=True)
         texts_equal += sum(ids.tolist() == each.ids for ids, each in pairs)
         if name in OTHERS:
-            before, after = segmented(file, counts), segmented(grown, counts)
+            before, after = segmented(Library(file), counts), segmented(Library(grown), counts)
             same = [
                 np.array_equal(before[0][a:b], after[0][c:d])
                 for a, b, c, d in zip(

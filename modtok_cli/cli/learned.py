@@ -5,7 +5,8 @@ from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.construct.request import BuildReport
 
 _CAPTION = ("output", "signature")  # equal in every row: shown below the table
-_FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio"}
+_PER_WORD = {f"tokens_per_word_{name}": "ratio" for name in ("before", "whole", "subset")}
+_FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio", **_PER_WORD}
 
 
 # What modtok.toml says of an existing tokenizer too.

@@ -23,6 +23,7 @@ from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
+from modtok_cli.construct.held_out import HeldOut, row_of, segmented, split_only
 from modtok_cli.construct.outputs import prove_unchanged
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.learn.merges import GlobalMerges, grow
@@ -110,10 +111,19 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
     for name in names:
         began = time.perf_counter()
         counts = to_learn_from(name, counted[name], request.progress)
-        file, line, used = _grown(file, name, counts, request, max_unspaced, first)
-        first = file.size
-        columns[name] = used
         corpora[name] = corpus_of(counts)
+        split = split_only(counts)
+        if without := int(counts.counts.sum() - split.counts.sum()):
+            request.progress.warn(
+                f"{name}: {without:,} documents were left out, since they contain added tokens "
+                f"of {source}"
+            )
+        counts = split
+        grown, line, used = _grown(file, name, counts, request, max_unspaced, first)
+        held = HeldOut.read(files[name], request.reading.of(name), pretokenizer)
+        line |= row_of(name, held, (file, grown), counts, request.progress)
+        file, first = grown, grown.size
+        columns[name] = used
         lines.append({**line, "seconds": round(time.perf_counter() - began, 3)})
     tokenizer = of_masks(
         file,
@@ -222,12 +232,6 @@ def _splits(file: TokenizerFile) -> PreTokenizer:
     return found
 
 
-def segmented(file: TokenizerFile, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
-    """The unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
-    segmenter = Library(file).by_merges()
-    return segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
-
-
 def _grown(
     file: TokenizerFile,
     language: str,
@@ -239,18 +243,9 @@ def _grown(
     """The file with the tokens of a language, from the id `first` on, a row of figures, and the
     tokens that the language uses."""
     assert request.k is not None
-    is_whole = counts.pretokenizer.is_whole
-    if is_whole is not None:  # documents with added tokens, which are not split
-        split = np.array([not is_whole(word) for word in counts.words()], dtype=np.bool_)
-        if left_out := int(counts.counts[~split].sum()):
-            request.progress.warn(
-                f"{language}: {left_out:,} documents were left out, since they contain added "
-                f"tokens of {request.source}"
-            )
-        counts = counts.where(split)
     merges = _learned(file, language, counts, request, max_unspaced)
     grown = extended(file, merges, first)
-    ids, _ = segmented(grown, counts)
+    ids, _ = segmented(Library(grown), counts)
     used = np.zeros(grown.size, dtype=np.bool_)
     used[ids] = True
     used = grown.closed(used)
@@ -275,7 +270,7 @@ def _learned(
 ) -> list[tuple[str, str]]:
     """The new merges, by the names of their parts: at most `request.k`."""
     assert request.k is not None
-    ids, offsets = segmented(file, counts)
+    ids, offsets = segmented(Library(file), counts)
     apart = file.added.copy()  # what no merge joins
     if file.form.of_characters:
         apart |= np.array([name in BYTE_TOKENS for name in file.names])

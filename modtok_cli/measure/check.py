@@ -33,7 +33,6 @@ from modtok_cli.measure.candidates import (
 )
 from modtok_cli.measure.references import Reference, identify_whole, references_or_none
 from modtok_cli.measure.robustness import SEED, Changed
-from modtok_cli.measure.scripts import scripts_of, word_total
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, unknown_tokens, usage
 from modtok_cli.modular.directory import is_modular
@@ -45,6 +44,7 @@ from modtok_cli.modular.vocabulary import as_text
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.scripts import scripts_of, word_total
 from modtok_cli.text.table_files import is_table
 
 LETTERS = 0.25

@@ -18,10 +18,10 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.candidates import Candidate
 from modtok_cli.measure.references import References
-from modtok_cli.measure.scripts import word_total
 from modtok_cli.measure.texts import Text
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.scripts import word_total
 
 
 @dataclass(frozen=True)

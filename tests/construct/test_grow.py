@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import orjson
@@ -15,6 +16,7 @@ from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.adopted.adopt import adopt
@@ -230,6 +232,52 @@ def test_what_the_library_does_not_read_is_refused_before_learning(
         bpe_seq(
             data=tmp_path, append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=9
         )
+
+
+@pytest.mark.parametrize("new", [1, NEW])
+def test_tokens_per_word_are_measured_in_documents_that_the_subset_lacks(
+    new: int, tmp_path: Path
+) -> None:
+    """As the library counts them; a subset of few tokens is longer than the old file."""
+    document = published("gpt2")
+    (tmp_path / "t.json").write_bytes(orjson.dumps(document))
+    lines = (SAMPLE / "parallel" / "fi.txt").read_text("utf-8").splitlines()
+    held = [line for line in lines if crc32(line.encode()) % 10 == 0]
+    (tmp_path / "fi.txt").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "others.txt").write_text(
+        "\n".join(each for each in lines if each not in held), "utf-8"
+    )
+    warned = Silent()
+    options = {"data": tmp_path / "fi.txt", "append": "fi", "k": new, "progress": warned}
+    (row,) = bpe_seq(tokenizer=tmp_path / "t.json", output=tmp_path / "o", **options).lines  # type: ignore[arg-type]
+    file = tmp_path / "o" / "tokenizer.json"
+    adopt(file, "fi", data=tmp_path / "others.txt", output=tmp_path / "part")
+    part = load(tmp_path / "part").subset("fi").to_json().decode()
+
+    splits = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    decode = tokenizers.decoders.ByteLevel().decode
+    parts = [decode([word]) for line in held for word, _ in splits.pre_tokenize_str(line)]
+    words = sum(any(map(str.isalnum, word)) for word in parts)
+    for name, text in (
+        ("before", orjson.dumps(document).decode()), ("whole", file.read_text()), ("subset", part),
+    ):  # fmt: skip
+        encoded = tokenizers.Tokenizer.from_str(text).encode_batch(held, add_special_tokens=False)
+        total = sum(len(each.ids) for each in encoded)
+        assert row[f"tokens_per_word_{name}"] == round(total / words, 3), name
+    longer = [each for each in warned.warnings if "takes more tokens per word" in each]
+    assert (
+        bool(longer)
+        == (row["tokens_per_word_subset"] > row["tokens_per_word_before"])
+        == (new == 1)
+    )
+
+
+def test_scripts_without_spaces_have_no_tokens_per_word(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(orjson.dumps(published("gpt2")))
+    (tmp_path / "zh.txt").write_text("".join(f"天空{n}花\n" for n in range(50)), "utf-8")
+    report = bpe_seq(data=tmp_path / "zh.txt", append="zh", tokenizer=tmp_path / "t.json", k=5,
+                     output=tmp_path / "o")  # fmt: skip
+    assert not [name for name in report.lines[0] if name.startswith("tokens_per_word")]
 
 
 def test_documents_with_added_tokens_are_told(tmp_path: Path) -> None:

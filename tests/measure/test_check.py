@@ -15,9 +15,9 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.cli.commands.check import columns
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import MEASURED, check, split_arguments
-from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.text.counts import count_documents
+from modtok_cli.text.scripts import scripts_of
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,105 @@
+"""Tokens per word of a language, before and after a published tokenizer grows by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+
+from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.progress import Progress
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.text.counts import WordCounter, WordCounts
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
+from modtok_cli.text.readers import read_batches
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.scripts import scripts_of, word_total
+from modtok_cli.text.table_files import is_table
+
+_ONE_OF, _MOST = 10, 32 << 20
+"""One document of so many is held out, in so many bytes of text."""
+_NAMES = ("before", "whole", "subset")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Documents of a language: their words in the pre-tokenizer of a file, and their number.
+
+    A word is as `modtok check` counts it; `words` is 0 in scripts without spaces.
+    """
+
+    counts: WordCounts
+    words: int
+
+    @staticmethod
+    def read(files: Sequence[Path], reading: Reading, pretokenizer: PreTokenizer) -> HeldOut:
+        """The documents whose CRC-32 is a multiple of ten; none of tables of word counts."""
+        counter, plain, seen = WordCounter(pretokenizer), WordCounter(BPE), 0
+        for file in files:
+            if is_table(file) or seen >= _MOST:
+                continue
+            for batch in read_batches(file, reading, may_be_empty=True):
+                texts = [each.text for each in batch]
+                held = [text for text in texts if crc32(text) % _ONE_OF == 0]
+                counter.add_documents(held)
+                plain.add_documents(held)
+                seen += sum(map(len, texts))
+                if seen >= _MOST:
+                    break
+        words = plain.result()
+        has_words = len(words) > 0 and scripts_of(words).has_words
+        return HeldOut(split_only(counter.result()), word_total(words) if has_words else 0)
+
+    def tokens_per_word(
+        self, file: TokenizerFile, grown: TokenizerFile, counts: WordCounts
+    ) -> tuple[float, ...]:
+        """By a file, the file that grew from it by all text, and the subset of the other documents.
+
+        The subset has what words of `counts` use that are not of these documents alone.
+        """
+        held = dict(self.counts.pairs())
+        others = [count > held.get(word, 0) for word, count in counts.pairs()]
+        part = counts.where(np.array(others, dtype=np.bool_))
+        used = np.zeros(grown.size, dtype=np.bool_)
+        used[segmented(Library(grown), part)[0]] = True
+        segmenters = Library(file), Library(grown), Library(grown, grown.closed(used))
+        tokens = (np.diff(segmented(each, self.counts)[1]) for each in segmenters)
+        return tuple(round(int(each @ self.counts.counts) / self.words, 3) for each in tokens)
+
+
+def row_of(
+    language: str,
+    held: HeldOut,
+    files: tuple[TokenizerFile, TokenizerFile],
+    counts: WordCounts,
+    progress: Progress,
+) -> dict[str, float]:
+    """The fields of a report, {} without words; warns if the subset takes more than the file."""
+    if not held.words:
+        return {}
+    found = dict(zip(_NAMES, held.tokens_per_word(*files, counts), strict=True))
+    if found["subset"] > found["before"]:
+        progress.warn(
+            f"{language}: its subset takes more tokens per word than the old file "
+            f"({found['subset']} and {found['before']}) in documents that it was not made from; "
+            "give a larger -k, or more text"
+        )
+    return {f"tokens_per_word_{name}": value for name, value in found.items()}
+
+
+def split_only(counts: WordCounts) -> WordCounts:
+    """The words without documents with added tokens, which the pre-tokenizer does not split."""
+    is_whole = counts.pretokenizer.is_whole
+    if is_whole is None:
+        return counts
+    return counts.where(np.array([not is_whole(word) for word in counts.words()], dtype=np.bool_))
+
+
+def segmented(segmenter: Library, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
+    """The unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
+    handle = segmenter.by_merges()
+    return handle.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])
