@@ -74,12 +74,12 @@ def write_hf_directory(
         specials = [*specials, *more]
     added = _add(document, specials)
     document = with_places(document)
-    names = {token["content"] for token in document["added_tokens"]}
+    names = [token["content"] for token in document["added_tokens"] if token["special"]]
     if template is not None:
-        _check_template(template, names, chat_template or "")
+        _check_template(template, document, chat_template or "")
     end = ends or (END_OF_TEXT if END_OF_TEXT in names else None)
     pad = PAD if PAD in names else end
-    config = _config(document, end, pad, template)
+    config = _config(names, end, pad, template)
     with atomic_directory(directory) as place:
         data = check_written(orjson.dumps(document) + b"\n", str(directory))
         (place / FILES[0]).write_bytes(data)
@@ -127,7 +127,8 @@ def refuse_joined(specials: Sequence[str]) -> None:
             )
 
 
-def _check_template(template: str, names: set[str], where: str) -> None:
+def _check_template(template: str, document: dict[str, Any], where: str) -> None:
+    names = {token["content"] for token in document["added_tokens"]}
     missing = [mark for mark in dict.fromkeys(_MARK.findall(template)) if mark not in names]
     if missing:
         raise UsageError(
@@ -139,7 +140,8 @@ def _check_template(template: str, names: set[str], where: str) -> None:
 
 def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
     refuse_joined(specials)
-    present = {token["content"] for token in document["added_tokens"]}
+    added = document["added_tokens"] = document.get("added_tokens") or []
+    present = {token["content"] for token in added}
     known = tokens_of(document)
     new = [text for text in dict.fromkeys(specials) if text not in present]
     for text in new:
@@ -149,9 +151,7 @@ def _add(document: dict[str, Any], specials: Sequence[str]) -> dict[str, int]:
             )
     first = _size(document)
     ids = {text: first + index for index, text in enumerate(new)}
-    document["added_tokens"] += [
-        {**token, "id": ids[token["content"]]} for token in added_tokens(new)
-    ]
+    added += [{**token, "id": ids[token["content"]]} for token in added_tokens(new)]
     return ids
 
 
@@ -161,9 +161,8 @@ def _size(document: dict[str, Any]) -> int:
 
 
 def _config(
-    document: dict[str, Any], end: str | None, pad: str | None, template: str | None
+    names: Sequence[str], end: str | None, pad: str | None, template: str | None
 ) -> dict[str, Any]:
-    names = [token["content"] for token in document["added_tokens"]]
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,

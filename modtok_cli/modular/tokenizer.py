@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
-from functools import cached_property
+from functools import _lru_cache_wrapper, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -219,19 +219,13 @@ class ModularTokenizer(TokenizerMethods):
 
     def _recent(self, languages: str | Iterable[str] | None) -> Subtokenizer:
         """The subset of these languages; the last few keep their tables."""
-        key = None if languages is None else tuple(places(self.languages, languages))
-        tokenizer = self._subsets.pop(key, None)
-        if tokenizer is None:
-            names = None if key is None else [self.languages[i] for i in key]
-            tokenizer = self.full() if names is None else self.subset(names)
-        self._subsets[key] = tokenizer
-        if len(self._subsets) > _RECENT:
-            del self._subsets[next(iter(self._subsets))]
-        return tokenizer
+        names = None if languages is None else places(self.languages, languages)
+        return self._subsets(None if names is None else tuple(self.languages[i] for i in names))
 
     @cached_property
-    def _subsets(self) -> dict[tuple[int, ...] | None, Subtokenizer]:
-        return {}
+    def _subsets(self) -> _lru_cache_wrapper[Subtokenizer]:
+        of = lru_cache(_RECENT)  # which threads may share
+        return of(lambda names: self.full() if names is None else self.subset(names))
 
     def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
         """The tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.

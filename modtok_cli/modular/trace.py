@@ -12,6 +12,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import split
 from modtok_cli.modular.comparison import text_of
+from modtok_cli.modular.encoding.encoder import utf8
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 _NO_PAIR = (1 << 62, -1)
@@ -37,7 +38,7 @@ def trace(tokenizer: Subtokenizer, text: str) -> Iterator[dict[str, Any]]:
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
     for number, (left, right, result) in enumerate(tokenizer.merges.tolist()):
         pairs.setdefault((left, right), (number, result))
-    data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
+    data = np.frombuffer(utf8(text) + bytes(PADDING), dtype=np.uint8)
     ends = split(data, tokenizer.pretokenizer.splitter).tolist()
     for word, (start, stop) in enumerate(pairwise([0, *ends]), 1):
         ids = tokenizer.vocabulary.byte_ids[data[start:stop]].tolist()

@@ -12,15 +12,15 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.external_tokenizers import sentencepiece_model
+from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_plain
 from helpers.made_tokenizers import of_pieces
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import NASTY, toy
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.extract import content_of, extract, frequent_mask, used_mask
-from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -40,8 +40,6 @@ def test_by_count_then_score_then_id() -> None:
     always = np.array([True, True, False, False, False, False, False])
     kept = [np.flatnonzero(frequent_mask(counts, scores, always, k)).tolist() for k in range(3, 8)]
     assert kept == [[0, 1, 3], [0, 1, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], list(range(7))]
-    with pytest.raises(UsageError, match="7 tokens, cannot keep 8"):
-        frequent_mask(counts, scores, always, 8)
     with pytest.raises(UsageError, match="are too few"):
         frequent_mask(counts, scores, always, 2)
 
@@ -91,7 +89,7 @@ def test_top_k_keeps_order(ours: Path, text: Path) -> None:
 def foreign(tmp_path: Path) -> Path:
     """A model with SentencePiece's own settings: NFKC, dummy prefix, begin and end."""
     path = tmp_path / "foreign.model"
-    path.write_bytes(sentencepiece_model(LINES, vocab_size=500, user_defined_symbols="<x>"))
+    path.write_bytes(sentencepiece_model(LINES, vocab_size=500))
     return path
 
 
@@ -103,7 +101,7 @@ def test_external_model_stays_a_model(foreign: Path, tmp_path: Path) -> None:
     whole = sentencepiece.SentencePieceProcessor(model_file=str(foreign))
     assert cut.get_piece_size() == 400
     kept = [cut.id_to_piece(i) for i in range(400)]
-    assert {"<unk>", "<s>", "</s>", "<x>", "<0x00>", "<0xFF>"} <= set(kept)
+    assert {"<unk>", "<s>", "</s>", "<0x00>", "<0xFF>"} <= set(kept)
     used: dict[str, int] = {}
     for line in LINES[:40]:
         for piece in whole.encode(line, out_type=str):
@@ -120,6 +118,8 @@ def test_external_model_stays_a_model(foreign: Path, tmp_path: Path) -> None:
     assert cut.decode(cut.encode(LINES[0])) == whole.decode(whole.encode(LINES[0]))
     with pytest.raises(UsageError, match=r"only written as \.model"):
         extract_frequent(str(foreign), 400, [text], as_model=False)
+    with pytest.raises(UsageError, match="500 tokens, cannot keep 501"):
+        extract_frequent(str(foreign), 501, [text])
 
 
 def test_external_tokenizer_json(tmp_path: Path) -> None:
@@ -141,22 +141,34 @@ def test_external_tokenizer_json(tmp_path: Path) -> None:
     size = tokenizer.get_vocab_size()
     data = extract_frequent(str(path), 200, [text])
     cut = tokenizers.Tokenizer.from_buffer(data)
-    assert cut.get_vocab_size() == 200 + 1
+    assert cut.get_vocab_size() == 200
     encoded = cut.encode(LINES[0])
     assert encoded.tokens[0] == "<s>"
     assert encoded.tokens[-1] == "<behind>"
-    assert encoded.ids[-1] == 200
+    assert encoded.ids[-1] == 199
     assert cut.decode(encoded.ids) == tokenizer.decode(tokenizer.encode(LINES[0]).ids)
-    assert size > 201
-    with pytest.raises(UsageError, match="only written as JSON"):
+    assert size > 200
+    with pytest.raises(UsageError, match=r"a SentencePiece \.model cannot hold"):
         extract_frequent(str(path), 200, [text], as_model=True)
 
 
-def test_bpe_of_others_is_refused(tmp_path: Path, text: Path) -> None:
-    path = tmp_path / "bpe.model"
-    path.write_bytes(sentencepiece_model(LINES, vocab_size=330, model_type="bpe"))
-    with pytest.raises(ModtokError, match="it is of type 'bpe'"):
-        extract_frequent(str(path), 100, [text])
+def test_bpe_of_others(tmp_path: Path) -> None:
+    """Of a .model with a coverage, and of a tokenizer.json with a size: the ids of the owner."""
+    path, text = tmp_path / "bpe.model", tmp_path / "sw.txt"
+    path.write_bytes(sentencepiece_model(LINES, vocab_size=500, model_type="bpe"))
+    (tmp_path / "t.json").write_bytes(external_tokenizer("byte-level"))
+    text.write_text("\n".join(LINES[:40]), "utf-8")
+    data = content_of(extract(str(path), coverage=0.9, on=[text]))
+    cut = sentencepiece.SentencePieceProcessor(model_proto=data)
+    assert cut.get_piece_size() < 450
+    extract(str(tmp_path / "t.json"), top_k=400, on=[text], output=tmp_path / "cut.json")
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "cut.json"))
+    assert library.get_vocab_size() == 400
+    for line in LINES[:40]:
+        assert open_bytes(data, "m", "m").encode(line).tolist() == cut.encode(line)
+        ids = open_tokenizer(str(tmp_path / "cut.json")).encode(line).tolist()
+        assert ids == library.encode(line, add_special_tokens=False).ids
+        assert library.decode(ids) == line
 
 
 @settings(max_examples=30)
@@ -210,8 +222,7 @@ def test_coverage_of_fewest_tokens_and_of_others(ours: Path, text: Path, foreign
         for index in range(whole.size)
     ]
     assert cut.decode(cut.encode("xx ab")) == "xx ab"
-    with pytest.raises(UsageError, match="coverage is for modular tokenizers"):
-        extract(str(foreign), coverage=0.9, on=[text])
+    assert extract(str(foreign), coverage=0.9, on=[text]).size < 500
     with pytest.raises(UsageError, match="require each other"):
         extract(str(ours), coverage=0.9)
     with pytest.raises(UsageError, match="too few"):

@@ -263,6 +263,8 @@ def test_the_trace_of_the_paper_shows_who_learned_a_merge() -> None:
     assert [row.get("rank") for row in rows] == [None, 0, 1]
     assert [row["pieces"] for row in rows] == [["m", "i", "n"], ["m", "in"], ["min"]]
     assert [row["pieces"] for row in trace(learned.subset(["en"]), "min")][-1] == ["m", "in"]
+    with pytest.raises(ModtokError, match="lone surrogate at character 1"):
+        list(trace(learned.subset(["en"]), "a\udcff"))
 
 
 PARENT = toy()

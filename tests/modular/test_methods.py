@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import DecodeStream
 
+from helpers.external_tokenizers import external_tokenizer
 from helpers.made_tokenizers import fewest_tokens, unigram
 from helpers.toy_tokenizers import ALPHABET, NASTY, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import render_template
+from modtok_cli.modular.adopted.restrict import with_places
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.hf_directory import TEMPLATES, template_of, write_hf_directory
 from modtok_cli.modular.open import open_tokenizer
@@ -117,7 +121,7 @@ def test_recent_subsets_are_few_and_not_copied() -> None:
     modular = toy(4, languages=tuple("abcdefghijkl"[i] * 2 for i in range(12)))
     for language in modular.languages:
         modular.encode("abc", languages=iter([language]))
-    assert len(modular._subsets) == 8
+    assert modular._subsets.cache_info().currsize == 8
     copy = pickle.loads(pickle.dumps(modular))
     assert not vars(copy).keys() & {"_subsets", "_names", "signature"}
     assert copy.encode("abc", languages="aa").tolist() == (
@@ -249,6 +253,24 @@ def test_invalid_requests(subset: Subtokenizer, tmp_path: Path) -> None:
     (tmp_path / "hf" / "thesis.txt").write_text("precious")
     with pytest.raises(UsageError, match="contains other files"):
         subset.save_pretrained(tmp_path / "hf", force=True)
+
+
+def test_added_tokens_that_are_text_stay_text(tmp_path: Path) -> None:
+    """Of an adopted file; one without a list of added tokens gets one."""
+    document = json.loads(external_tokenizer("byte-level"))
+    think = {**document["added_tokens"][0], "id": 700, "content": "<think>", "special": False}
+    document["model"]["vocab"]["<think>"] = 700
+    for added in ([*document["added_tokens"], think], None):
+        made = with_places({**document, "added_tokens": added or [], "post_processor": None})
+        if added is None:
+            del made["added_tokens"]
+        library = Subtokenizer(Library(TokenizerFile(made, "t")))
+        row = library.save_pretrained(tmp_path / "hf", specials=["<|tool|>"], force=True)
+        found = opened(tmp_path / "hf")
+        assert found.convert_tokens_to_ids("<|tool|>") == row["added"]["<|tool|>"] == 701
+        assert ("<s>" in found.all_special_tokens) == (added is not None)
+        assert "<think>" not in found.all_special_tokens
+        assert found.decode([68, 700], skip_special_tokens=True).endswith("<think>")
 
 
 def test_tokenizer_without_special_tokens(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, smallest
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.formats import format_of_content
-from modtok_cli.modular.formats.hugging_face import HuggingFace
+from modtok_cli.modular.formats.hugging_face import HuggingFace, LibraryTokenizer
+from modtok_cli.modular.formats.tiktoken import RankTokenizer
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.open import file_of, open_bytes, split_pattern
 from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLanguage
@@ -81,10 +82,30 @@ def _read(source: FilePath, progress: Progress) -> TokenizerFile:
     if isinstance(owner, Subtokenizer):
         return TokenizerFile(parse_document(owner.to_json(), where), where)
     assert isinstance(owner, External)
+    return _with_declared(
+        _converted(owner, where, progress), _place(source) / "tokenizer_config.json"
+    )
+
+
+def _converted(owner: External, where: str, progress: Progress) -> TokenizerFile:
     file, line = converted_file(owner, where)
     if line:
         progress.warn(f"{where}: {line}")
-    return _with_declared(file, _place(source) / "tokenizer_config.json")
+    return file
+
+
+def as_library(owner: External, progress: Progress = SILENT) -> Subtokenizer:
+    """What a library runs as a part of its `tokenizer.json`, which has the same ids.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    name = owner.name
+    if isinstance(owner, RankTokenizer):
+        return Subtokenizer(Library(_converted(owner, name, progress)), name=name)
+    is_json = isinstance(owner, LibraryTokenizer)
+    document = parse_document(owner.content, name) if is_json else owner.document()
+    return Subtokenizer(Library(TokenizerFile(document, name)), name=name)
 
 
 def _with_declared(file: TokenizerFile, config: Path) -> TokenizerFile:

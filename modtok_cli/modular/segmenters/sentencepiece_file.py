@@ -3,7 +3,6 @@
 It has a list of pieces (text, score, kind), and the settings of the trainer and the normalizer.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,19 +123,6 @@ def framed_model(model: SentencePieceFile, where: str) -> bytes:
     whole.trainer_spec.vocab_size = len(model.pieces)
     whole.normalizer_spec.precompiled_charsmap = model.charsmap
     return bytes(whole.SerializeToString())
-
-
-def without_pieces(data: bytes, mask: Sequence[bool]) -> bytes:
-    """The file `data` with the pieces for which `mask` is true, all else as it is.
-
-    The new number of pieces is added to the trainer's settings, which protobuf merges.
-    """
-    messages, model = _messages(), _parsed(data)
-    pieces = [piece for piece, stays in zip(model.pieces, mask, strict=True) if stays]
-    del model.pieces[:]
-    model.pieces.extend(pieces)
-    size = messages.ModelProto(trainer_spec=messages.TrainerSpec(vocab_size=len(pieces)))
-    return bytes(model.SerializeToString() + size.SerializeToString())
 
 
 def kind_name(number: int) -> str:
