@@ -441,7 +441,7 @@ def test_the_ids_of_every_post_processor_follow(name: str, nested: bool) -> None
     names = {index: token for token, index in document["model"]["vocab"].items()}
     for special in processor.get("special_tokens", {}).values():
         special["tokens"][2] = names[598]
-    rows = indispensable(document, "here")
+    rows = indispensable(document)
     if name == "template":
         assert 598 in rows  # an ordinary token, which only the template needs
     assert rows[-1] >= 599 > len(rows)

@@ -170,9 +170,8 @@ class ModelDirectory(HfDirectory):
 
         Ids of the tokenizer (see `modular.restrict`), of a configuration, or of a template.
         """
-        where = str(self.path / TOKENIZER)
-        ids = set(indispensable(self.tokenizer, where).tolist())
-        known = set(vocabulary_of(self.tokenizer, where).values())
+        known = set(vocabulary_of(self.tokenizer, str(self.path / TOKENIZER)).values())
+        ids = set(indispensable(self.tokenizer).tolist())
         text = self._templates()
         for token in self.tokenizer.get("added_tokens") or ():
             # Marks such as <think> are often not special, unlike runs of line ends, which are text.

@@ -37,32 +37,24 @@ BYTE_TOKENS = frozenset(BYTE_NAMES)
 
 
 def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
-    """Token → id of a `tokenizer.json`, added tokens included."""
-    model = document.get("model")
-    if not isinstance(model, Mapping):
-        raise ModtokError("field 'model' is missing", where=where)
+    """Token → id of a `tokenizer.json`, added tokens included.
+
+    Raises:
+        UsageError: a type that cannot be restricted.
+        ModtokError: the document is damaged; names the field.
+    """
+    check_document(document, where)
+    model = document["model"]
     kind = model.get("type", "BPE" if "merges" in model else None)
-    vocab = model.get("vocab")
-    if kind == "BPE" and isinstance(vocab, Mapping):
-        ids = dict(vocab)
-    elif kind == "Unigram" and isinstance(vocab, list):
-        try:
-            ids = {row[0]: index for index, row in enumerate(vocab)}
-        except (TypeError, IndexError) as error:
-            raise ModtokError("field 'model.vocab' is damaged", where=where) from error
-    elif kind in ("BPE", "Unigram"):
-        raise ModtokError("field 'model.vocab' is damaged", where=where)
-    else:
+    if kind not in ("BPE", "Unigram"):
         raise UsageError(
             f"a tokenizer of type '{kind}' cannot be restricted",
             where=where,
             remedy="BPE and Unigram tokenizers can",
         )
-    for index, token in enumerate(document.get("added_tokens") or ()):
-        try:
-            ids[token["content"]] = token["id"]
-        except (TypeError, KeyError) as error:
-            raise ModtokError(f"field 'added_tokens[{index}]' is damaged", where=where) from error
+    if not isinstance(model.get("vocab"), dict if kind == "BPE" else list):
+        raise ModtokError("field 'model.vocab' is damaged", where=where)
+    ids = tokens_of(document)
     for index in ids.values():
         if type(index) is not int or not 0 <= index < 1 << 31:
             raise ModtokError(f"field 'model.vocab': id {index!r} is invalid", where=where)
@@ -131,15 +123,14 @@ def warn_of_rows(path: Path, left_out: Sequence[str], progress: Progress) -> Non
         progress.warn(f"{path}: tokens without a row are left out: {', '.join(left_out)}")
 
 
-def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
-    """Ids that every restriction keeps, ascending.
+def indispensable(document: Mapping[str, Any]) -> Int32Array:
+    """Ids that every restriction of a checked document keeps, ascending.
 
     Bytes, the unknown token, special tokens, and the tokens that the post-processor adds. Special
     tokens that are only reserved, such as `<unused7>`, are not among them; nor are added tokens
     that are not special, such as runs of line ends: they are part of the vocabulary.
     """
-    ids = vocabulary_of(document, where)
-    model = document["model"]
+    ids, model = tokens_of(document), document["model"]
     names = {
         token["content"]
         for token in document.get("added_tokens") or ()
@@ -160,19 +151,20 @@ def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
 
 
 def restrict(document: Mapping[str, Any], rows: Int32Array, where: str) -> dict[str, Any]:
-    """The tokenizer of the tokens `rows`, ascending ids that hold all `indispensable` ones.
+    """A checked document with the tokens `rows`, ascending ids with all `indispensable` ones.
 
     Token `rows[i]` gets the id i. `document` is not changed.
 
     Example: of the BPE {a: 0, b: 1, c: 2, ab: 3, abc: 4} with the merges a b, ab c, the ids
     [0, 1, 3] leave {a: 0, b: 1, ab: 2} and the merge a b.
     """
-    ids = vocabulary_of(document, where)
-    _check(document, ids, rows, where)
+    strange = np.setdiff1d(rows, [*names_of(document)])
+    if len(strange):
+        raise UsageError(f"the tokenizer has no token with id {strange[0]}", where=where)
     new_of = {int(old): new for new, old in enumerate(rows.tolist())}
     model = dict(document["model"])
     if isinstance(model["vocab"], Mapping):
-        _restrict_bpe(model, new_of, where)
+        _restrict_bpe(model, new_of)
     else:
         _restrict_unigram(model, new_of)
     return with_places({**restrict_frame(document, new_of), "model": model})
@@ -205,36 +197,18 @@ def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]
         for token in document.get("added_tokens") or ()
         if token["id"] in new_of
     ]
-    result["post_processor"] = _renumbered(document.get("post_processor"), new_of)
+    result["post_processor"] = processor = deepcopy(document.get("post_processor"))
+    for holder, key in _id_places(processor):
+        holder[key] = new_of[holder[key]]
     return result
 
 
-def _check(
-    document: Mapping[str, Any], ids: Mapping[str, int], rows: Int32Array, where: str
-) -> None:
-    known = np.fromiter(ids.values(), dtype=np.int64, count=len(ids))
-    strange = np.setdiff1d(rows, known)
-    if len(strange):
-        raise UsageError(f"the tokenizer has no token with id {strange[0]}", where=where)
-    missing = np.setdiff1d(indispensable(document, where), rows)
-    if len(missing):
-        name = next(name for name, index in ids.items() if index == missing[0])
-        raise UsageError(
-            f"token {name!r} (id {missing[0]}) cannot be removed",
-            where=where,
-            remedy="keep bytes, the unknown token and special tokens",
-        )
-
-
-def _restrict_bpe(model: dict[str, Any], new_of: IdMap, where: str) -> None:
+def _restrict_bpe(model: dict[str, Any], new_of: IdMap) -> None:
     vocab = {name: new_of[index] for name, index in model["vocab"].items() if index in new_of}
     merges = []
     prefix = model.get("continuing_subword_prefix") or ""
-    for rank, merge in enumerate(model.get("merges") or ()):
-        parts = merge.split(" ") if isinstance(merge, str) else merge
-        if len(parts) != 2:
-            raise ModtokError(f"field 'model.merges[{rank}]': {merge!r} is not a pair", where=where)
-        left, right = parts
+    for merge in model.get("merges") or ():
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
         result = left + right.removeprefix(prefix)
         if left in vocab and right in vocab and result in vocab:
             merges.append(merge)
@@ -247,13 +221,6 @@ def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
     model["vocab"] = [rows[old] for old in sorted(new_of) if old < len(rows)]
     if type(model.get("unk_id")) is int:
         model["unk_id"] = new_of[model["unk_id"]]
-
-
-def _renumbered(part: Any, new_of: IdMap) -> Any:
-    part = deepcopy(part)
-    for holder, key in _id_places(part):
-        holder[key] = new_of[holder[key]]
-    return part
 
 
 def _id_places(part: Any) -> Iterator[tuple[Any, int]]:
@@ -299,7 +266,7 @@ def writes_all_text(document: Mapping[str, Any]) -> bool:
 def check_document(document: Mapping[str, Any], where: str) -> None:
     """Check the types of all that ids, merges and restrictions are read from.
 
-    The type of the model and the ids in its vocabulary are left to `restrict.vocabulary_of`.
+    The type of the model and the ids in its vocabulary are left to `vocabulary_of`.
     """
     model = document.get("model")
     if not isinstance(model, Mapping):

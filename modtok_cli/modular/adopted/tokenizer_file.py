@@ -15,7 +15,6 @@ from modtok_cli.base.state import Lasting
 from modtok_cli.core.segment import Pairs, Symbols, build_trie, trie_of
 from modtok_cli.core.text import CODE_POINTS
 from modtok_cli.modular.adopted.restrict import (
-    check_document,
     indispensable,
     restrict,
     restrict_frame,
@@ -49,7 +48,6 @@ class TokenizerFile(Lasting):
     def __init__(self, document: Mapping[str, Any], where: str, rows: object = None) -> None:
         self.document = document
         self.where = where
-        check_document(document, where)
         self.ids = vocabulary_of(document, where)
         if not self.ids:
             raise ModtokError("field 'model.vocab' is empty", where=where)
@@ -135,7 +133,7 @@ class TokenizerFile(Lasting):
     def needed(self) -> BoolArray:
         """Tokens that every restriction keeps, (V,) bool; see `restrict.indispensable`."""
         mask = np.zeros(self.size, dtype=np.bool_)
-        mask[indispensable(self.document, self.where)] = True
+        mask[indispensable(self.document)] = True
         return mask
 
     @cached_property
