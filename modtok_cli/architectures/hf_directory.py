@@ -13,7 +13,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
 
 from modtok_cli.architectures.registry import shape_of_hf
@@ -29,11 +28,9 @@ from modtok_cli.modular.adopted.restrict import (
     warn_of_rows,
     with_rows,
 )
-from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.open import tokenizers_in
-from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.json_frame import parse_document
-from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell_by_merges
+from modtok_cli.modular.spelling import LibraryVocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,12 +43,6 @@ CHAT_TEMPLATE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_template
 ADAPTER = "adapter_config.json"
 LARGEST = 64 << 20
 """Most bytes of a configuration file: a larger one is not read."""
-# Special tokens that start or end a text, by table: the model reads one and predicts the other.
-_ENDS = {
-    "table": ("bos_token_id", "eos_token_id"),
-    "input": ("bos_token_id", "eos_token_id"),
-    "output": ("eos_token_id", "bos_token_id"),
-}
 _EXPLICIT = "transformers_weights"
 # Where transformers looks for the configuration of the text model of several models.
 _TEXT = ("text_config", "text_encoder", "decoder", "generator")
@@ -256,7 +247,7 @@ class HfDirectory:
                 return ids
         token = self.tokenizer_config.get(name.removesuffix("_id"))
         token = token.get("content") if isinstance(token, Mapping) else token
-        index = self._tokens.get(token) if isinstance(token, str) else None
+        index = self.tokens.get(token) if isinstance(token, str) else None
         return [] if index is None else [index]
 
     def token_id(self, *names: str) -> int | None:
@@ -275,14 +266,14 @@ class HfDirectory:
         return document
 
     @cached_property
-    def _tokens(self) -> dict[str, int]:
+    def tokens(self) -> dict[str, int]:
         """Token → id of tokenizer.json, of any type."""
         return tokens_of(self._stored_tokenizer)
 
     @cached_property
     def without_row(self) -> list[str]:
         """The tokens of tokenizer.json that have no row in the tables."""
-        return [name for name, index in self._tokens.items() if index >= self.vocab_size]
+        return [name for name, index in self.tokens.items() if index >= self.vocab_size]
 
     @cached_property
     def tokenizer(self) -> dict[str, Any]:
@@ -295,58 +286,13 @@ class HfDirectory:
 
     def has_ids(self, ids: Mapping[str, int]) -> bool:
         """Whether tokenizer.json, or its tokens with a row, have these `ids`, token → id."""
-        with_row = {*self._tokens} - {*self.without_row}
-        return ids == self._tokens or ids == {name: self._tokens[name] for name in with_row}
-
-    def ids_in(self, ids: Mapping[str, int]) -> int | None:
-        """How many first ids a tokenizer shares with the model, None if it has others.
-
-        `ids`, token → id, are as of `has_ids`, or of a tokenizer that grew from it.
-        """
-        if not (self.has_ids(ids) or self._tokens.items() <= ids.items()):
-            return None
-        own = {*self._tokens.values()}
-        new = (index for index in ids.values() if index not in own)
-        return min(self.vocab_size, min(new, default=self.vocab_size))
+        with_row = {*self.tokens} - {*self.without_row}
+        return ids == self.tokens or ids == {name: self.tokens[name] for name in with_row}
 
     @cached_property
     def vocabulary(self) -> LibraryVocabulary:
         """The tokens of its tokenizer."""
         return LibraryVocabulary(self.tokenizer_json, str(self.path / TOKENIZER))
-
-    def spelling(self, new: Segmenter, *, encode: bool = True) -> Spelling:
-        """How tokens of the model spell the tokens of another tokenizer: whose rows they get.
-
-        A tokenizer that was adopted from the model's has its ids, and one that grew from it the
-        first ones; merges tell how the tokens of the model spell the others. Any other is spelled
-        as text; special tokens with the same text are the same token.
-
-        Raises:
-            ModtokError: a special token that both have would get another row.
-        """
-        specials = {i: new.names[i] for i in np.flatnonzero(new.special).tolist()}
-        known = self.ids_in(new.file.ids) if isinstance(new, Library) else None
-        if isinstance(new, Library) and known is not None:
-            rows = new.selection.global_ids
-            found = spell_by_merges(new.file, known, encode=encode).take(rows)
-        else:
-            found = self.vocabulary.spell(new.vocabulary, specials=specials, encode=encode)
-        own = {token["content"]: token["id"] for token in self.tokenizer.get("added_tokens") or ()}
-        for index, name in specials.items():
-            if own.get(name) not in (None, *found.ids[found.offsets[index] :][:1]):
-                raise ModtokError(
-                    f"special token {name!r} would get another row",
-                    where=self.path,
-                    remedy="adopt the tokenizer of this model: modtok adopt MODEL",
-                )
-        return found
-
-    def with_end(self, spelling: Spelling, end: int, table: str) -> Spelling:
-        """A spelling in which the token between documents, `end`, has the row of a table that
-        begins or ends the texts of the model, unless it has one."""
-        index = self.token_id(*_ENDS[table])
-        given = index is None or spelling.lengths[end]
-        return spelling if index is None or given else spelling.spelled_by(end, index)
 
     @property
     def tokenizer_json(self) -> bytes:
@@ -379,7 +325,7 @@ class HfDirectory:
     def chat(self) -> dict[str, Any]:
         """Its chat template and the texts of its special tokens, to be stored: "template", "bos",
         "eos", and "ends", all that end an answer."""
-        names = {index: name for name, index in self._tokens.items()}
+        names = {index: name for name, index in self.tokens.items()}
         ends = [names[index] for index in self.token_ids("eos_token_id") if index in names]
         own = (self.tokenizer_config.get(f"{kind}_token") for kind in ("bos", "eos"))
         bos, eos = (each.get("content") if isinstance(each, Mapping) else each for each in own)

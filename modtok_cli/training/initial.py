@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
+from modtok_cli.architectures import token_rows
 from modtok_cli.architectures.complete import check_complete
 from modtok_cli.architectures.hf_directory import (
     HfDirectory,
@@ -291,8 +292,9 @@ class InitialModel:
 
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
         """Ids of the model for each token, the end of text included."""
-        spelling = self.directory.spelling(new.full().segmenter, encode=encode)
-        return self.directory.with_end(spelling, SubtokenizerCache(new).end_of_text, table)
+        spelling = token_rows.spelling(self.directory, new.full().segmenter, encode=encode)
+        end = SubtokenizerCache(new).end_of_text
+        return token_rows.with_end(self.directory, spelling, end, table)
 
 
 Initial = InitialRun | InitialModel

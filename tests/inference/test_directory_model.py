@@ -15,9 +15,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.evaluate.bits import document_nats, window_bounds
 from modtok_cli.evaluate.models import Infer, Models
-from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.hf.model_directory import ModelDirectory
+from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.generate import Generator, Prompt
@@ -185,21 +185,21 @@ def test_windows_predict_each_token_once_with_all_context_that_fits() -> None:
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = build(tmp_path / "model")
     with pytest.raises(UsageError, match=r"has no config.json"):
-        CausalLM(tmp_path)
+        HfSource(tmp_path)
     config: dict[str, Any] = orjson.loads((path / "config.json").read_bytes())
     (path / "config.json").write_bytes(orjson.dumps({**config, "model_type": "nothing"}))
     with pytest.raises(ModtokError, match="transformers does not open it"):
-        _ = CausalLM(path).model
+        load(path)
     (path / "config.json").write_bytes(orjson.dumps(config))
     other = transformers.LlamaForSequenceClassification.from_pretrained(path)
     other.save_pretrained(tmp_path / "classifier")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "classifier" / name).write_bytes((path / name).read_bytes())
     with pytest.raises(ModtokError, match=r"tensor 'lm_head.weight' is missing"):
-        _ = CausalLM(tmp_path / "classifier").model
+        load(tmp_path / "classifier")
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
-        _ = CausalLM(path).model
+        load(path)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,15 @@ from tokenizers import Tokenizer
 from helpers.external_models import END, build
 from helpers.external_tokenizers import sentencepiece_model
 from helpers.sample import SAMPLE
+from modtok_cli.architectures import token_rows
+from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.inference.slice.slice import slice as slice_model
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.adopted.adopt import adopt
-from modtok_cli.modular.open import load
+from modtok_cli.modular.open import load, open_tokenizer
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 
@@ -138,16 +140,15 @@ def test_control_tokens_of_a_model_file_have_names(tmp_path: Path) -> None:
     assert list(map(vocabularies.name_of, range(3))) == ["<unk>", "<s>", "</s>"]
 
 
-def test_a_special_token_never_gets_another_row(chat: Path, tmp_path: Path) -> None:
+def test_a_special_token_never_gets_another_row(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model whose tokenizer.json has been changed after the tokenizer grew from it."""
-    from modtok_cli.architectures.hf_directory import HfDirectory
-    from modtok_cli.modular.open import open_tokenizer
-
     new = open_tokenizer(str(chat / "grown"))
     directory = HfDirectory(chat / "model")
-    assert np.array_equal(directory.spelling(new.segmenter).lengths[:602], np.ones(602))
+    assert np.array_equal(token_rows.spelling(directory, new.segmenter).lengths[:602], np.ones(602))
     document = directory.tokenizer
-    directory.__dict__["ids_in"] = lambda ids: 602
+    monkeypatch.setattr(token_rows, "_shared_ids", lambda *_: 602)
     document["added_tokens"][4]["id"] = 5
     with pytest.raises(ModtokError, match=r"special token '<\|im_end\|>' would get another row"):
-        directory.spelling(new.segmenter)
+        token_rows.spelling(directory, new.segmenter)

@@ -10,6 +10,7 @@ added to a row lowers its logit everywhere.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from modtok_cli.architectures.logit_scales import logit_scales
 from modtok_cli.base.arrays import Float64Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.hf.causal_lm import CausalLM
+from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.modular.adopted.adopt import token_counts
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.spelling import Spelling
@@ -105,7 +106,7 @@ def first_only(spelling: Spelling) -> Spelling:
     return Spelling(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
+def hidden_states(source: HfSource, model: Any, documents: Iterable[str]) -> torch.Tensor:
     """Inputs of the model's output layer on the first documents; (at most 4,096, d) float32."""
     states: list[torch.Tensor] = []
     missing = _STATES
@@ -113,19 +114,19 @@ def hidden_states(model: CausalLM, documents: Iterable[str]) -> torch.Tensor:
     def keep(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
         states.append(inputs[0][0, :missing].float().cpu())
 
-    hook = model.model.get_output_embeddings().register_forward_pre_hook(keep)
+    hook = model.get_output_embeddings().register_forward_pre_hook(keep)
     try:
         for document in documents:
-            ids = [model.first, *model.hf_tokenizer.encode(document).tolist()][:_WINDOW]
+            ids = [source.first, *source.hf_tokenizer.encode(document).tolist()][:_WINDOW]
             with torch.inference_mode():
-                model.model(torch.tensor([ids], device=model.device), use_cache=False)
+                model(torch.tensor([ids], device=model.device), use_cache=False)
             missing -= len(states[-1])
             if missing <= 0:
                 break
     finally:
         hook.remove()
     if not states:
-        raise ModtokError("the text to fit to has no documents", where=model.path)
+        raise ModtokError("the text to fit to has no documents", where=source.path)
     return torch.cat(states)
 
 
@@ -143,7 +144,10 @@ def constant_direction(states: torch.Tensor) -> torch.Tensor:
 
 def measure(path: Path, text: FitText) -> torch.Tensor:
     """What added to an output row of a model directory adds 1 to its logit on a text; (d,)."""
+    source, gpu = HfSource(path), torch.cuda.is_available()
     # Products in bfloat16 are slow on most CPUs.
-    model = CausalLM(path, dtype=None if torch.cuda.is_available() else torch.float32)
-    direction = constant_direction(hidden_states(model, text.documents()))
-    return direction / logit_scales(model.model).factor
+    model = source.open_model(
+        source.dtype if gpu else torch.float32, torch.device("cuda" if gpu else "cpu")
+    )
+    direction = constant_direction(hidden_states(source, model, text.documents()))
+    return direction / logit_scales(model).factor

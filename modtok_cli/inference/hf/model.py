@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import quiet
-from modtok_cli.inference.hf.causal_lm import CONTEXT, CausalLM
-from modtok_cli.inference.hf.source import HfSource
+from modtok_cli.inference.hf.source import CONTEXT, HfSource
 from modtok_cli.inference.run.backbone import cache_name, forward_parameters
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.vocabularies import Side
+from modtok_cli.modular.encoding.external import encoded_by
 
 # Fields of configurations with the size of a window of attention.
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
@@ -34,8 +36,7 @@ class HfModel(SlicedModel):
     token_bytes = 0  # of the cache for a token; none if there is no cache
 
     def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
-        self._whole = CausalLM(source.path, dtype=dtype, device=device)
-        model = self._whole.model
+        model = source.open_model(dtype, device)
         self.source, self.backbone, self.dtype = source, model, dtype
         self.vocabularies = source.vocabularies(None, None)
         self.device = next(model.parameters()).device
@@ -48,13 +49,32 @@ class HfModel(SlicedModel):
 
     def encode_in(self, text: str) -> list[int]:
         """Ids of a text, without what begins it; special tokens in it are such."""
-        return self._whole.ids(text, special=True)
+        tokenizer = self.source.hf_tokenizer
+        tokenizer.inner.encode_special_tokens = False
+        try:
+            (ids,) = encoded_by(tokenizer.inner, [text], [len(text)], tokenizer.name)
+        finally:  # to `encode` special tokens are text
+            tokenizer.inner.encode_special_tokens = True
+        return self._checked(ids)
 
     encode_out = encode_in
 
     def encode_document(self, text: str) -> list[int]:
         """Ids of a text to be measured; special tokens in it are text."""
-        return self._whole.ids(text, special=False)
+        return self._checked(self.source.hf_tokenizer.encode(text))
+
+    def _checked(self, ids: Int32Array) -> list[int]:
+        """The ids as a list, each with a row in the table."""
+        last = int(ids.max(initial=-1))
+        if last >= self.backbone.get_input_embeddings().weight.shape[0]:
+            token = self.source.hf_tokenizer.decode([last])
+            raise ModtokError(
+                f"the token {token!r} of a text has no row in the table",
+                where=self.source.path,
+                remedy="remove it from the text, or add rows to the table",
+            )
+        listed: list[int] = ids.tolist()
+        return listed
 
     @property
     def window(self) -> int:

@@ -2,35 +2,131 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from modtok_cli.architectures.hf_directory import TOKENIZER
+from modtok_cli.architectures.complete import check_complete, missing_tensor
+from modtok_cli.architectures.hf_directory import (
+    TOKENIZER,
+    HfDirectory,
+    not_opened,
+    open_config,
+    open_hf_directory,
+)
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.base.hub import model_name
 from modtok_cli.base.signature import digest
-from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.run.backbone import DTYPES
+from modtok_cli.inference.run.model import check_device_memory
 from modtok_cli.inference.source import OWN, ModelSource, Spoken, directory_digest
 from modtok_cli.inference.vocabularies import FULL, Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.encoding.external import LibraryEncoder
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
+CONTEXT = 2048
+"""Tokens of context of a model whose configuration does not say."""
 
-class HfSource(CausalLM, ModelSource):
+
+class HfSource(ModelSource):
     """A directory of `save_pretrained`, of a model that predicts the next token.
 
-    `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
-    those of `architectures`.
+    `HfModel` runs any architecture; code that comes with a model is not run. Shape, tables and
+    backbone, which an export needs, exist for those of `architectures`.
     """
 
     mode, whole = OWN, True
     sides = FULL, None
+
+    def __init__(self, path: Path) -> None:
+        self.directory: HfDirectory = open_hf_directory(path)
+        check_complete(self.directory)
+        self.path = path
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its files of weights."""
+        return sum(file.stat().st_size for file in self.directory.files)
+
+    def open_model(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """The model of transformers, in memory."""
+        from safetensors import SafetensorError
+
+        remedy = "use a machine with more memory"
+        check_device_memory(self.weight_bytes, device, f"measuring with {self.path}", remedy)
+        transformers().utils.logging.disable_progress_bar()
+        try:
+            model, info = transformers().AutoModelForCausalLM.from_pretrained(
+                str(self.path),
+                dtype=dtype,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+            raise not_opened(self.path, error) from error
+        if info["missing_keys"]:  # the model is of a class that predicts no next token
+            raise missing_tensor(self.directory, info["missing_keys"])
+        return model.to(device).eval().requires_grad_(False)
+
+    @cached_property
+    def hf_tokenizer(self) -> LibraryTokenizer:
+        """Its tokenizer, as the `tokenizers` library runs it."""
+        file = str(self.path / TOKENIZER)
+        return LibraryTokenizer(str(self.path), self.directory.tokenizer_json, file)
+
+    @cached_property
+    def prefix(self) -> tuple[int, ...]:
+        """Ids that transformers puts before a text; often none or one."""
+        with_and_without = True, False
+        try:
+            with quiet():
+                auto = transformers().AutoTokenizer.from_pretrained(
+                    str(self.path), local_files_only=True, trust_remote_code=False
+                )
+                whole, plain = (
+                    auto.encode("a", add_special_tokens=added) for added in with_and_without
+                )
+        except Exception:  # each tokenizer checks its files in its own way
+            inner = self.hf_tokenizer.inner
+            whole, plain = (
+                inner.encode("a", add_special_tokens=added).ids for added in with_and_without
+            )
+        places = range(len(whole) - len(plain) + 1)
+        at = next((at for at in places if whole[at : at + len(plain)] == plain), 0)
+        return tuple(whole[:at])
+
+    @cached_property
+    def first(self) -> int:
+        """Id of the token that begins a text.
+
+        The one that the tokenizer puts before it; else bos, else eos of the configuration.
+        """
+        index = self.prefix[0] if self.prefix else None
+        if index is None:
+            index = self.directory.token_id("bos_token_id", "eos_token_id")
+        if index is None:
+            raise ModtokError(
+                "names no token that begins a text",
+                where=self.path / "config.json",
+                remedy="set bos_token_id",
+            )
+        return int(index)
+
+    @cached_property
+    def context(self) -> int:
+        """Maximum number of tokens; `CONTEXT` if the configuration does not say."""
+        config = open_config(self.path).get_text_config()
+        stated = getattr(config, "max_position_embeddings", None)
+        return stated if isinstance(stated, int) and stated > 1 else CONTEXT
 
     @cached_property
     def digest(self) -> str:

@@ -24,6 +24,7 @@ from modtok_cli.architectures.hf_directory import (
     TOKENIZER_CONFIG,
     open_hf_directory,
 )
+from modtok_cli.architectures.token_rows import spelling, with_end
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
@@ -170,15 +171,15 @@ class _Transplant:
                 remedy="only text models are supported",
             )
         self.settings = source.tokenizer_config
-        spelling = source.spelling(new.segmenter)
-        self.new_of = _new_ids(spelling)
+        found = spelling(source, new.segmenter)
+        self.new_of = _new_ids(found)
         self.extra = self._extra_tokens()
         first = len(new.vocabulary)
         self.new_of |= {index: first + place for place, index in enumerate(self.extra.values())}
         old = [*self.extra.values()]
         self.spellings = {
             kind: _with_extra(
-                source.with_end(spelling, 0, kind) if new.vocabulary.specials else spelling, old
+                with_end(source, found, 0, kind) if new.vocabulary.specials else found, old
             )
             for kind in ("input", "output")
         }
