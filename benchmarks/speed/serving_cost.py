@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.common import describe, emit, parser_of
 from modtok_cli.architectures.sizes import SIZES
-from modtok_cli.inference.cost.random_model import RandomModel
+from modtok_cli.inference.cost.timing import RandomModel
 from modtok_cli.inference.run.backbone import cache_name
 from modtok_cli.inference.serve.rows import ActiveRows
 

@@ -12,10 +12,9 @@ from helpers.small_run import TOY
 from modtok_cli.architectures.sizes import shape_of, sizes
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.cost import random_model
+from modtok_cli.inference.cost import timing
 from modtok_cli.inference.cost.cost import Entry, _row, cost
-from modtok_cli.inference.cost.random_model import RandomModel
-from modtok_cli.inference.cost.timing import packed
+from modtok_cli.inference.cost.timing import RandomModel, packed
 from modtok_cli.modular.open import open_tokenizer
 
 SCALES = ["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
@@ -85,7 +84,7 @@ def test_contexts_hold_every_token() -> None:
 def test_long_texts_are_not_truncated(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random_model, "RandomModel", Clock)
+    monkeypatch.setattr(timing, "RandomModel", Clock)
     text = tmp_path / "fr.txt"
     text.write_text("Il était une fois un petit roi. " * 1200 + "\n" + "Fin.\n")
     spec = str(workspace / "tokenizer")

@@ -199,7 +199,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         load(tmp_path / "classifier")
     monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"measuring with .* needs about .* use a machine"):
-        load(path)
+        HfSource(path).open_model(torch.float32, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

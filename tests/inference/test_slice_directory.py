@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -381,19 +382,32 @@ def test_a_directory_without_weights(tmp_path: Path) -> None:
         HfDirectory(tmp_path).files  # noqa: B018
 
 
-def test_what_changes_in_held_out_lines_is_told(tmp_path: Path) -> None:
-    """A tenth of the lines, by a slice that was made from the others."""
-    model = build(tmp_path / "model", "Llama")
-    lines = ["the house is big"] * 20
-    lines[9] = "Zwölf Boxkämpfer jagen"  # no other line has its tokens
-    (tmp_path / "all.txt").write_text("\n".join(lines), "utf-8")
-    (tmp_path / "rest.txt").write_text("\n".join(lines[:9] + lines[10:19]), "utf-8")
-    report = slice_model(model, texts=tmp_path / "all.txt", output=tmp_path / "s", verify=False)
-    rest = slice_model(model, texts=tmp_path / "rest.txt", output=tmp_path / "r", verify=False)
+@pytest.mark.parametrize(("languages", "texts"), [("", "fr,en"), ("fr,en", ""), ("fr", "en")])
+def test_what_changes_in_held_out_lines_is_told(languages: str, texts: str, tmp_path: Path) -> None:
+    """A tenth of the lines of each language and of all texts, by the slice of the other lines."""
+    model, held = build(tmp_path / "model", "Llama"), list[str]()
+    for group in (*([name] for name in languages.split(",")), texts.split(",")):
+        count = 0
+        for name in filter(None, group):
+            lines, kept = (DATA / f"{name}.txt").read_text("utf-8").splitlines()[:39], []
+            for line in lines:
+                count += 1
+                (kept if count % 10 else held).append(line)
+            for place, some in (("all", lines), ("rest", kept)):
+                (tmp_path / place).mkdir(exist_ok=True)
+                (tmp_path / place / f"{name}.txt").write_text("\n".join(some), "utf-8")
+
+    def sliced(place: str) -> Any:
+        files = [tmp_path / place / f"{name}.txt" for name in texts.split(",") if name]
+        return slice_model(
+            model, languages or None, data=tmp_path / place, texts=files, k=320,
+            output=tmp_path / f"s-{place}", verify=False,
+        )  # fmt: skip
+
+    report, rest = sliced("all"), sliced("rest")
     library = Tokenizer.from_file(str(model / "tokenizer.json"))
-    ids = [library.encode(lines[at], add_special_tokens=False).ids for at in (9, 19)]
-    lost = sum(not np.isin(each, rest.ids) for line in ids for each in line)
-    assert lost > 3
+    ids = [library.encode(line, add_special_tokens=False).ids for line in held]
+    lost = [~np.isin(line, rest.ids) for line in ids]
     row = report.rows()[-1]
-    assert row["changed_lines"] == 0.5
-    assert row["changed_tokens"] == pytest.approx(lost / sum(map(len, ids)))
+    assert 0 < row["changed_lines"] == np.mean([line.any() for line in lost])
+    assert row["changed_tokens"] == pytest.approx(np.concatenate(lost).mean())

@@ -8,6 +8,7 @@ torch is not imported.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,17 +16,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_directory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.hub import name_of
+from modtok_cli.base.hub import model_name, name_of
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Lang, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest, signature
-from modtok_cli.inference.cost.subject import settings_of_run, split_sources
 from modtok_cli.measure.candidates import (
     Candidate,
     Spec,
@@ -35,11 +36,14 @@ from modtok_cli.measure.candidates import (
     open_each,
     open_named,
 )
+from modtok_cli.measure.check import split_arguments
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.text.reading import Reading
+from modtok_cli.training.rundir import CONFIG, RunDirectory, find_tokenizer, is_run
+from modtok_cli.training.stored_config import stored_shape
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
 NUMBER = 2
@@ -134,17 +138,16 @@ def cost(
         ModtokError: a text, a tokenizer, a reference or the run is not usable, or a model does
             not fit into memory.
     """
-    run, paths, texts = split_sources(sources)
+    run, paths, texts = _split_sources(sources)
     if time and not texts:
         raise UsageError("--time needs a text", remedy="as in: modtok cost --time fr.txt")
     specs: list[Spec] = [*paths, *named(tokenizers)]
     if run is not None:
-        of_run, own = settings_of_run(run, named=bool(specs))
+        of_run, own = _settings_of(run, named=bool(specs))
         models = models or (None if model else of_run)
         if texts and own and is_modular(Path(own[0])):
             own = [own[0], f"{own[0]}@each"]
         specs = specs or [*own]
-        tied = tied or any(shape.tied for shape in of_run.values())
     if time and not (models or model):
         import torch
 
@@ -159,7 +162,7 @@ def cost(
             specs, texts, optional_path(references), language, limit, reading, progress
         )
     rows = {
-        (name, spoken): [_row(name, replace(shape, tied=tied), spoken, one, each[0])
+        (name, spoken): [_row(name, replace(shape, tied=tied or shape.tied), spoken, one, each[0])
                          for one in each]
         for name, shape in models.items()
         for spoken, each in entries.items()
@@ -175,6 +178,36 @@ def cost(
             for row, more in zip(rows[name, spoken], figures, strict=True):
                 row |= more
     return [row for those in rows.values() for row in those]
+
+
+def _split_sources(
+    sources: FilePath | Sequence[FilePath],
+) -> tuple[Path | None, list[str], list[str]]:
+    """The run, slice or model among arguments, if there is one, the tokenizers, and the texts."""
+    paths = [sources] if isinstance(sources, str | os.PathLike) else sources
+    names = [str(path) for path in paths]
+    models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
+    if len(models) > 1:
+        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
+    rest = split_arguments(name for name in names if name not in models)
+    return (Path(models[0]) if models else None), *rest
+
+
+def _settings_of(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[str]]:
+    """(size by name, tokenizer arguments) of a run or model.
+
+    The run's own tokenizer is not searched if others are `named`.
+    """
+    if is_hf_directory(run):
+        shape = open_hf_directory(run).shape
+        return {model_name(run): shape}, [] if named else [str(run)]
+    config = RunDirectory(run).read_config()
+    name, tokenizer = str(config["config"].get("model")), config["tokenizer"]
+    shapes = {name: stored_shape(config["config"], str(run / CONFIG))}
+    if named:
+        return shapes, []
+    directory = str(find_tokenizer(run, tokenizer, remedy="name others with -t"))
+    return shapes, [directory, *(f"{directory}@{each}" for each in tokenizer.get("languages", ()))]
 
 
 def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) -> dict[str, Any]:

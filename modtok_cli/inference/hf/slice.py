@@ -1,6 +1,8 @@
 """`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +15,20 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
-from modtok_cli.inference.hf.held_out import OtherIds, other_ids
 from modtok_cli.inference.hf.model_directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.inference.hf.model_files import check_output
-from modtok_cli.modular.adopted.adopt import adopt_counts, members, token_counts
-from modtok_cli.modular.adopted.segmenter import ModularLibrary
+from modtok_cli.modular.adopted.adopt import members, token_counts
+from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import tokenizers_in
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus, count_languages
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
+
+_EVERY, _MOST = 10, 2000  # one document of so many is held out, at most so many
 
 
 def is_model_directory(path: Path) -> bool:
@@ -35,6 +39,15 @@ def is_model_directory(path: Path) -> bool:
     """
     refuse_adapter(path)
     return (path / CONFIG).is_file() and bool(tokenizers_in(path))
+
+
+@dataclass(frozen=True)
+class CountedText:
+    """Texts that select tokens together; counts (V,) int64, occurrences of each token in them."""
+
+    texts: list[str]
+    reading: Reading
+    counts: Int64Array
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,12 @@ class TokenSelection:
         self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
     ) -> Int32Array:
         """The ids to keep, ascending, with all that these tokens are built from."""
+        return self.ids_of(model, self.counted(model, reading, progress))
+
+    def counted(
+        self, model: ModelDirectory, reading: Reading, progress: Progress
+    ) -> list[CountedText]:
+        """What selects tokens by its text: each language in `data`, and all `texts` together."""
         if not (self.languages or self.texts or self.keep):
             raise UsageError(
                 "no tokens selected",
@@ -76,13 +95,37 @@ class TokenSelection:
             )
         if not self.texts and (not self.languages or self.tokenizer is not None):
             reading.unread("no text selects tokens")
+        file, found = model.file, list[CountedText]()
+        if self.languages and self.tokenizer is None:
+            files = language_files(self.data, self.languages, reading, progress=progress)
+            counts = count_languages(
+                files, pretokenizer=file.pretokenizer, reading=reading, progress=progress
+            )
+            for name, words in counts.items():
+                if not len(words):
+                    raise ModtokError(
+                        f"the text of language '{name}' is empty",
+                        remedy="add text, or omit the language from --langs",
+                    )
+                texts = [str(path) for path in files[name]]
+                found.append(CountedText(texts, reading.of(name), token_counts(file, words)))
+        if self.texts:
+            words = count_corpus(
+                self.texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress
+            )
+            texts = [str(text) for text in self.texts]
+            found.append(CountedText(texts, reading, token_counts(file, words)))
+        return found
+
+    def ids_of(self, model: ModelDirectory, texts: Iterable[CountedText]) -> Int32Array:
+        """The ids that an adopted tokenizer, a list or `texts` select, and what builds them."""
         file = model.file
         mask = np.zeros(file.size, dtype=np.bool_)
-        if self.languages:
-            mask[self._of_languages(model, reading, progress)] = True
-        if self.texts:
-            counts = self._counts(model, reading, progress)
-            mask |= members(file, counts, self.k, self.coverage)
+        if self.languages and self.tokenizer is not None:
+            ids = self.adopted(self.tokenizer, model).subset(self.languages).global_ids
+            mask[ids[ids < model.vocab_size]] = True
+        for text in texts:
+            mask |= members(file, text.counts, self.k, self.coverage)
         if self.keep is not None:
             ids = read_ids(self.keep)
             unknown = np.setdiff1d(ids, list(file.ids.values()))
@@ -91,51 +134,36 @@ class TokenSelection:
             mask[ids] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
-    def _counts(self, model: ModelDirectory, reading: Reading, progress: Progress) -> Int64Array:
-        """Occurrences of each token in `texts`; (V,) int64."""
-        file = model.file
-        words = count_corpus(
-            self.texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress
-        )
-        return token_counts(file, words)
+    def changed(self, model: ModelDirectory, texts: Sequence[CountedText]) -> dict[str, float]:
+        """What a slice by nine of ten documents would change in the others, as shares.
 
-    def other_ids(
-        self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
-    ) -> OtherIds | None:
-        """See `held_out.other_ids`; None where tokens are not chosen by text that is read again."""
-        if self.texts:
-            texts = [str(text) for text in self.texts]
-        elif self.languages and self.tokenizer is None:
-            files = language_files(self.data, self.languages, reading)
-            texts = [str(path) for paths in files.values() for path in paths]
-        else:
-            return None
-        if any(text == "-" or ".counts" in Path(text).name for text in texts):
-            return None  # cannot be read again, or has no lines
-        counts = replace(self, texts=tuple(texts))._counts(model, reading, progress)
-        documents = (each.text for text in texts for each in read_documents(text, reading))
-        needed = model.indispensable()
-        if self.keep is not None:
-            needed = np.union1d(needed, read_ids(self.keep)).astype(np.int32)
-        return other_ids(model.file, counts, documents, needed, self.k, self.coverage)
-
-    def _of_languages(
-        self, model: ModelDirectory, reading: Reading, progress: Progress
-    ) -> Int32Array:
-        if self.tokenizer is not None:
-            adopted = self.adopted(self.tokenizer, model)
-        else:
-            counted = count_languages(
-                language_files(self.data, self.languages, reading, progress=progress),
-                pretokenizer=model.file.pretokenizer,
-                reading=reading,
-                progress=progress,
+        "changed_lines" of documents with another id, "changed_tokens" of their tokens that have
+        one; empty where no text that is read again selects tokens.
+        """
+        names = [name for text in texts for name in text.texts]
+        if any(name == "-" or ".counts" in Path(name).name for name in names):
+            return {}  # cannot be read again, or has no lines
+        encoder, held, rest = Subtokenizer(Library(model.file)), list[Int32Array](), []
+        for text in texts:
+            documents = (
+                each.text for one in text.texts for each in read_documents(one, text.reading)
             )
-            adopted = adopt_counts(
-                model.file, counted, k=self.k, coverage=self.coverage, progress=progress
-            )
-        ids = adopted.subset(self.languages).global_ids
-        return ids[ids < model.vocab_size]
+            own = [
+                encoder.encode(each.decode(errors="replace"))
+                for each in islice(documents, _EVERY - 1, _EVERY * _MOST, _EVERY)
+            ]
+            ids = np.concatenate([np.zeros(0, np.int32), *own])
+            fewer = text.counts - np.bincount(ids, minlength=len(text.counts))
+            rest.append(replace(text, counts=np.maximum(fewer, 0)))
+            held += own
+        if not held:
+            return {}
+        kept = np.zeros(model.file.size, dtype=np.bool_)
+        kept[self.ids_of(model, rest)] = True
+        kept[model.indispensable()] = True
+        lost = [~kept[each] for each in held]
+        lines, tokens = np.mean([each.any() for each in lost]), np.concatenate(lost).mean()
+        return {"changed_lines": float(lines), "changed_tokens": float(tokens)}
 
     @staticmethod
     def adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
@@ -196,11 +224,11 @@ def slice_directory(
     check_output(output, NAME, force=force, kind="slice of a Hugging Face model")
     model = ModelDirectory(path)
     check_complete(model)
-    ids = selection.ids(model, reading=reading, progress=progress)
+    texts = selection.counted(model, reading, progress)
+    ids = selection.ids_of(model, texts)
     written = model.slice(ids, output, verify=verify, progress=progress)
-    if (changed := selection.other_ids(model, reading=reading)) is not None:
-        shares = {"changed_lines": changed.lines, "changed_tokens": changed.tokens}
-        written = replace(written, fields={**written.fields, **shares})
+    shares = selection.changed(model, texts)
+    written = replace(written, fields={**written.fields, **shares})
     if written.left_out:
         progress.note(f"not copied: {', '.join(written.left_out)}")
     return written

@@ -34,6 +34,7 @@ from modtok_cli.training.rundir import (
     CHECKPOINTS,
     CONFIG,
     STEP,
+    RunDirectory,
     find_tokenizer,
     is_run,
     run_of,
@@ -264,9 +265,9 @@ def open_run(
                 remedy="leave --step out, or pass the run",
             )
         step = own
-    _config(root / CONFIG, step or 0)
+    _config(root, step or 0)
     directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
-    config, shape = _config(root / CONFIG, state["step"])
+    config, shape = _config(root, state["step"])
     return RunSource(
         root.resolve() if root.is_symlink() else root,
         directory,
@@ -277,25 +278,21 @@ def open_run(
     )
 
 
-def _config(file: Path, step: int) -> tuple[dict[str, Any], Shape]:
+def _config(root: Path, step: int) -> tuple[dict[str, Any], Shape]:
     """The content of config.json at a step, and the model's shape."""
-    try:
-        config = at_step({**orjson.loads(read_bounded(file))}, step, str(file))
-        stored = config["config"]
-        shape = stored_shape(stored, str(file))
-        if type(stored["seq_length"]) is not int or not 1 <= stored["seq_length"] < 1 << 31:
-            raise ValueError(f"field 'seq_length' is {stored['seq_length']!r}")
-        if stored["dtype"] not in DTYPES:
-            raise ValueError(f"field 'dtype' is {stored['dtype']!r}")
-        config["tokenizer"]["signature"]
-        config["mixture"].items()
-    except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=file) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModtokError(
-            f"is damaged ({error!r})", where=file, remedy="restore it, or choose another run"
-        ) from error
-    return config, shape
+    file = root / CONFIG
+    config = at_step(RunDirectory(root).read_config(), step, str(file))
+    stored = config["config"]
+    length, dtype = stored.get("seq_length"), stored["dtype"]
+    wrong = ""
+    if type(length) is not int or not 1 <= length < 1 << 31:
+        wrong = f"field 'config.seq_length' is {length!r}"
+    elif dtype not in DTYPES:
+        wrong = f"field 'config.dtype' is {dtype!r}"
+    if wrong:
+        remedy = "restore it, or choose another run"
+        raise ModtokError(f"is damaged ({wrong})", where=file, remedy=remedy)
+    return config, stored_shape(stored, str(file))
 
 
 def steps_of(path: Path) -> list[int]:
