@@ -1,5 +1,6 @@
 """The paper's tables of memory, digit for digit; what a text costs; times of whole texts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def test_scales_are_named_by_the_parameters_beside_the_tables() -> None:
         backbone = row["parameters"] - row["vocabulary_parameters"]
         assert backbone == pytest.approx(float(row["model"].rstrip("b")) * 1e9, rel=0.09)
         assert row["share"] == row["vocabulary_parameters"] / row["parameters"]
+
+
+def test_a_shape_keeps_its_own_tied_tables() -> None:
+    shape = replace(sizes(["0.5b"])["0.5b"], tied=True)
+    assert cost(models={"0.5b": shape}) == cost(model=["0.5b"], tied=True)
 
 
 def test_a_text_fills_cache_and_takes_operations_by_its_tokens() -> None:

@@ -246,6 +246,11 @@ def test_drafts_lose_output_rows_only(
         assert (config["vocab_size"], config["draft_vocab_size"]) == (40, len(kept))
         assert json.loads((tmp_path / suffix / "modtok-head.json").read_text())["ids"] == kept
         assert (tmp_path / suffix / "LICENSE").is_file()
+    if kind == "mtp":
+        with pytest.raises(
+            UsageError, match="has no cut lm_head: layers for multi-token prediction"
+        ):
+            open_draft(tmp_path / "json")
 
 
 @pytest.mark.parametrize("wrong", ["absolute", "never filled"])

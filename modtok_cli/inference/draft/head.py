@@ -10,6 +10,7 @@ The output matrix of a draft (R, d) has a row for each draft id. Layouts:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,11 @@ import numpy as np
 
 from modtok_cli.architectures.complete import quantization
 from modtok_cli.architectures.hf_directory import CONFIG, GENERATION, HfDirectory, refuse_adapter
-from modtok_cli.architectures.stored_tensors import StoredTensor
-from modtok_cli.base.arrays import BoolArray, Int64Array
+from modtok_cli.architectures.stored_tensors import StoredTensor, read_header
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_file
 from modtok_cli.inference.draft.formats import draft_map
 from modtok_cli.inference.hf.model_files import (
     WrittenModel,
@@ -136,21 +136,12 @@ class Draft:
     def _targets(self) -> Int64Array:
         rows = {head.shape[0] for head in self.heads}
         if "d2t" in self.tensors:
-            d2t = self.tensors["d2t"]
-            kind = {"I64": "<i8", "I32": "<i4"}.get(d2t.dtype)
-            if kind is None or rows != {*d2t.shape}:
+            targets = mapped(self.tensors, self.size, self.path)
+            if rows != {len(targets)}:
                 raise ModtokError(
-                    f"tensor 'd2t' is {d2t.dtype} {d2t.shape}, the head has {max(rows):,} rows",
+                    f"tensor 'd2t' has {len(targets):,} ids, the head {max(rows):,} rows",
                     where=self.path,
                 )
-            values = np.frombuffer(d2t.data().tobytes(), dtype=kind)
-            targets: Int64Array = values.astype(np.int64) + np.arange(len(values))
-            if len(np.unique(targets)) != len(targets) or not targets.min() >= 0 or (
-                targets.max() >= self.size
-            ):  # fmt: skip
-                raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=self.path)
-            if "t2d" in self.tensors:
-                check_map(targets, self.tensors["t2d"].data() != 0, self.path)
             return targets
         if rows != {self.size}:
             raise ModtokError(
@@ -171,22 +162,39 @@ class Draft:
         return cuts
 
 
-def check_map(targets: Int64Array, t2d: BoolArray, where: Path) -> None:
-    """Check that both tensors of EAGLE-3 name the same tokens: ids from d2t, and a mask by id.
+def mapped(tensors: Mapping[str, StoredTensor], size: int, where: Path) -> Int64Array:
+    """The target ids (n,) of a d2t of EAGLE-3, into a vocabulary of `size` tokens.
 
     Raises:
-        ModtokError: they do not.
+        ModtokError: it is something else, or t2d, the mask by id, names other tokens.
+        UsageError: t2d is of another vocabulary.
     """
-    named = np.flatnonzero(t2d)
-    if np.array_equal(np.sort(targets), named):
-        return
-    common = len(np.intersect1d(targets, named))
-    raise ModtokError(
-        f"tensors 'd2t' and 't2d' name other tokens: {len(targets):,} and {len(named):,}, "
-        f"{common:,} of them the same",
-        where=where,
-        remedy="store in d2t each token's id less its place, as in modtok tokens --format eagle3",
-    )
+    d2t, t2d = tensors["d2t"], tensors.get("t2d")
+    kind = {"I64": "<i8", "I32": "<i4"}.get(d2t.dtype)
+    if kind is None or len(d2t.shape) != 1:
+        raise ModtokError(f"tensor 'd2t' is {d2t.dtype} {d2t.shape}", where=where)
+    values = np.frombuffer(d2t.data().tobytes(), dtype=kind).astype(np.int64)
+    targets: Int64Array = values + np.arange(len(values))
+    if t2d is not None:
+        if t2d.shape != (size,):
+            raise UsageError(
+                f"is of a vocabulary of {t2d.nbytes:,} tokens, the draft's has {size:,}",
+                where=where,
+                remedy="make the list from the target of this draft",
+            )
+        named = np.flatnonzero(t2d.data() != 0)
+        if not np.array_equal(np.sort(targets), named):
+            common = len(np.intersect1d(targets, named))
+            raise ModtokError(
+                f"tensors 'd2t' and 't2d' name other tokens: {len(targets):,} and {len(named):,}, "
+                f"{common:,} of them the same",
+                where=where,
+                remedy="store in d2t each token's id less its place, as in modtok tokens --format "
+                "eagle3",
+            )
+    if len(np.unique(targets)) < len(targets) or not np.isin(targets, np.arange(size)).all():
+        raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=where)
+    return targets
 
 
 def read_list(path: Path, size: int) -> Int64Array:
@@ -197,22 +205,10 @@ def read_list(path: Path, size: int) -> Int64Array:
         UsageError: it is of a vocabulary of other than `size` tokens.
     """
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        try:
-            parts = load(read_file(path))
-            d2t, t2d = (parts[name] for name in _MAP)
-            ids = d2t.astype(np.int64) + np.arange(len(d2t))
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise ModtokError("has no d2t and t2d", where=path) from error
-        if len(t2d) != size:
-            raise UsageError(
-                f"is of a vocabulary of {len(t2d):,} tokens, the draft's has {size:,}",
-                where=path,
-                remedy="make the list from the target of this draft",
-            )
-        check_map(ids, t2d != 0, path)
+        tensors = {tensor.name: tensor for tensor in read_header(path)[0]}
+        if not {*_MAP} <= tensors.keys():
+            raise ModtokError("has no d2t and t2d", where=path)
+        ids = mapped(tensors, size, path)
     elif path.suffix in (".pt", ".pth"):
         raise UsageError(
             "modtok reads no pickled file", where=path, remedy="write the list with --format ids"
@@ -220,7 +216,7 @@ def read_list(path: Path, size: int) -> Int64Array:
     else:
         ids = read_ids(path).astype(np.int64)
     ids = np.unique(ids)
-    if ids[-1] >= size or ids[0] < 0:
+    if ids[-1] >= size:
         raise UsageError(
             f"is of another vocabulary: the draft has {size:,} tokens, no token {ids[-1]}",
             where=path,

@@ -10,8 +10,8 @@ from torch import nn
 from modtok_cli.architectures.hf_directory import HfDirectory
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import quiet, transformers
-from modtok_cli.base.reading import read_object
 from modtok_cli.inference.draft.head import HEAD, NAME
+from modtok_cli.inference.hf.graft import SliceIds
 
 
 class ReducedHead(nn.Module):
@@ -48,9 +48,15 @@ def open_draft(path: Path) -> Any:
     """
     if not (path / NAME).is_file():
         raise UsageError(f"has no {NAME}", where=path, remedy="make it with modtok slice --head")
-    ids = torch.tensor(read_object(path / NAME)["ids"])
+    ids = torch.from_numpy(SliceIds.read(path / NAME).ids).long()
     directory = HfDirectory(path)
-    name = next(name for name in directory.tensors if HEAD.fullmatch(name))
+    name = next((name for name in directory.tensors if HEAD.fullmatch(name)), None)
+    if name is None or directory.tensors[name].shape[0] != len(ids):
+        raise UsageError(
+            "has no cut lm_head: layers for multi-token prediction are no model of their own",
+            where=path,
+            remedy="open it with the engine that runs its model",
+        )
     bias = f"{name.removesuffix('weight')}bias"
     with quiet():
         model = transformers().AutoModelForCausalLM.from_pretrained(

@@ -334,7 +334,8 @@ class ModelDirectory(HfDirectory):
             left = {name: new_of[index] for name, index in ids.items() if index in new_of}
             write_object(beside / ADDED_TOKENS, left)
         # A special token without an id would get one behind the last row.
-        known = vocabulary_of(self.tokenizer, str(self.path / TOKENIZER))
+        every = vocabulary_of(self.tokenizer, str(self.path / TOKENIZER))
+        known = {name for name, index in every.items() if index in new_of}
         for name in (TOKENIZER_CONFIG, "special_tokens_map.json"):
             if (beside / name).is_file():
                 named, unknown = _naming(read_object(beside / name, largest=LARGEST), known)

@@ -22,7 +22,6 @@ from modtok_cli.architectures.hf_directory import (
     CONFIG,
     TOKENIZER,
     TOKENIZER_CONFIG,
-    open_hf_directory,
 )
 from modtok_cli.architectures.token_rows import spelling, with_end
 from modtok_cli.base.arrays import Int64Array
@@ -161,7 +160,6 @@ class _Transplant:
 
     def __init__(self, path: Path, new: Subtokenizer) -> None:
         self.path, self.new = path, new
-        open_hf_directory(path)
         self.source = source = ModelDirectory(path)
         check_complete(source)
         if type(size := source.configs[CONFIG].get("vocab_size")) is not int:

@@ -5,6 +5,7 @@ for its own rows only; moments are not read.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_bounded, read_object
+from modtok_cli.base.reading import read_object
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.source import LANG, Chat, ModelSource
 from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
@@ -27,13 +28,13 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
+from modtok_cli.training.checkpoint.checkpoint_files import step_directory, steps_in
 from modtok_cli.training.data.conversation import FILE
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import (
     CHAT,
     CHECKPOINTS,
     CONFIG,
-    STEP,
     RunDirectory,
     find_tokenizer,
     is_run,
@@ -229,14 +230,14 @@ def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
     """The run of that name and tokenizer signature, near a path or in the current workspace."""
     places = [*near.parents[:2], Path()]
     for place in (each / runs / name for each in places for runs in ("runs", ".")):
-        if is_run(place):
-            try:
-                config = orjson.loads(read_bounded(place / CONFIG))
-                if config["tokenizer"]["signature"] == tokenizer:
-                    return place
-            except (OSError, ValueError, LookupError, TypeError):
-                continue
+        with suppress(ModtokError):
+            if is_run(place) and _signature(place) == tokenizer:
+                return place
     return None
+
+
+def _signature(run: Path) -> str:
+    return str(RunDirectory(run).read_config()["tokenizer"]["signature"])
 
 
 def open_run(
@@ -302,7 +303,7 @@ def steps_of(path: Path) -> list[int]:
 
 
 def _steps(directory: Path) -> list[int]:
-    return sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
+    return [int(path.name[5:]) for path in steps_in(directory)]
 
 
 def _checkpoint(
@@ -315,7 +316,7 @@ def _checkpoint(
                 "has no checkpoint yet", where=directory, remedy="wait until one is saved"
             )
         return newest
-    path = directory / f"step-{step:08d}"
+    path = step_directory(directory, step)
     if not path.is_dir():
         steps = _steps(directory)
         raise UsageError(

@@ -19,7 +19,7 @@ from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.run.backbone import DTYPES
@@ -88,22 +88,16 @@ _PlainFields = make_dataclass("_PlainFields", [(each.name, each.type) for each i
 def read_facts(directory: Path) -> SliceFacts:
     """Read `modtok.json`."""
     file = directory / NAME
+    document = read_object(file)
+    if document.pop("format", None) != FORMAT:
+        raise ModtokError("has the format of another version of modtok", where=file, remedy=_REMEDY)
     try:
-        document = orjson.loads(read_bounded(file))
-        if document.pop("format") != FORMAT:
-            raise ModtokError(
-                "has the format of another version of modtok", where=file, remedy=_REMEDY
-            )
         arrays: dict[str, Any] = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
-        try:
-            shape = read_shape(document.pop("shape", None), str(file))
-            plain: Any = from_json(_PlainFields, document, str(file))
-        except ModtokError as error:
-            raise ValueError(error.what) from error
-    except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=file) from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ModtokError(f"is damaged ({error})", where=file, remedy=_REMEDY) from error
+        shape = read_shape(document.pop("shape", None), str(file))
+        plain: Any = from_json(_PlainFields, document, str(file))
+    except (ModtokError, ValueError, OverflowError) as error:
+        what = error.what if isinstance(error, ModtokError) else error
+        raise ModtokError(f"is damaged ({what})", where=file, remedy=_REMEDY) from error
     if arrays["ids"] is None:
         arrays["ids"] = np.zeros(0, dtype=np.int64)
     facts = SliceFacts(**plain.__dict__, shape=shape, **arrays)
@@ -242,11 +236,7 @@ class SliceSource(ModelSource):
 
 
 def _open_tokenizer(path: Path, languages: Sequence[str]) -> Subtokenizer:
-    try:
-        data = read_bounded(path)
-    except OSError as error:
-        raise ModtokError(f"cannot be read: {error.strerror}", where=path) from error
-    tokenizer = open_bytes(data, str(path), str(path))
+    tokenizer = open_bytes(read_file(path), str(path), str(path))
     if not isinstance(tokenizer, Subtokenizer):
         raise ModtokError("is not a tokenizer of modtok", where=path, remedy=_REMEDY)
     tokenizer.languages = tuple(languages)
