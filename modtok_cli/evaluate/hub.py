@@ -1,12 +1,10 @@
 """Rows of datasets on the Hugging Face Hub, and multiple-choice questions of them."""
 
 import os
-import socket
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
@@ -14,12 +12,11 @@ from modtok_cli.evaluate.questions import Question, as_question
 from modtok_cli.evaluate.suite import HubSource, Row
 
 _SECONDS = 5.0
-_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def stay_local() -> None:
     """Disable network access of the libraries of lm-eval; all data is local."""
-    for name in _OFFLINE:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         os.environ.setdefault(name, "1")
 
 
@@ -29,19 +26,13 @@ class Unreachable(ModtokError):
 
 @cache
 def reachable() -> bool:
-    """Whether the hub can be reached; checked once, because its library retries for 30 s.
+    """Whether the hub answers; asked once, because `datasets` tries again for 30 s."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
 
-    With a proxy it counts as reachable. In the library's offline mode it does not.
-    """
-    if any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in _OFFLINE):
-        return False
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
-        return True
-    place = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    port = place.port or (80 if place.scheme == "http" else 443)
     try:
-        socket.create_connection((place.hostname or "", port), timeout=_SECONDS).close()
-    except OSError:
+        get_session().head(constants.ENDPOINT, timeout=_SECONDS)
+    except Exception:  # of the library for requests, or of the offline mode
         return False
     return True
 
@@ -56,8 +47,11 @@ def questions(
     splits = [source.test, source.train] if source.train else [source.test]
     parts = []
     for split in splits:
-        place = f"{source.dataset} {source.languages[language]} {split}"
-        found = _rows(source, source.languages[language], split, place)
+        code = source.languages[language]
+        place = f"{source.dataset} {code} {split}"
+        config = source.config and source.config.format(code=code)
+        files = source.files and source.files.format(code=code, split=split)
+        found = rows(source.dataset, split, config=config, files=files)
         valid: dict[str, Question] = {}
         bad = 0
         with progress.task(f"reading {place}", len(found), "rows") as task:
@@ -74,14 +68,10 @@ def questions(
         if not valid:
             raise ModtokError("contains no questions", where=place)
         parts.append(list(valid.values()))
-    return parts[0], _examples_first(parts[1], source.examples) if source.train else []
-
-
-def _examples_first(pool: list[Question], names: Sequence[str]) -> list[Question]:
-    """The pool with the questions of these names in front, in the order of the names."""
-    by_name = {question.name: question for question in pool}
-    chosen = [by_name[name] for name in names if name in by_name]
-    return chosen + [question for question in pool if question.name not in names]
+    # The examples that the suite names come first, in its order.
+    order = {name: place for place, name in enumerate(source.examples)}
+    pool = parts[1] if source.train else []
+    return parts[0], sorted(pool, key=lambda question: order.get(question.name, len(order)))
 
 
 def rows(
@@ -123,12 +113,6 @@ def rows(
             where=place,
             remedy="try again, or pass local files with --data",
         ) from error
-
-
-def _rows(source: HubSource, code: str, split: str, place: str) -> Sequence[Row]:
-    config = source.config and source.config.format(code=code)
-    files = source.files and source.files.format(code=code, split=split)
-    return rows(source.dataset, split, config=config, files=files)
 
 
 def _is_of_network(error: BaseException | None) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from jinja2.exceptions import SecurityError
 
 from helpers.questions import by_hand
@@ -322,18 +325,21 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, language = source_of(task)
     without = {**row, "label": "", "answerKey": "", "answer": None, "correct_answer_num": ""}
     without["answer_right_ending"] = None
-    asked: list[str] = []
+    asked: list[tuple[Any, ...]] = []
 
-    def loaded(_: Any, code: str, split: str, place: str) -> list[Any]:
-        asked.append(f"{code} {split}")
+    def loaded(dataset: str, split: str, **place: Any) -> list[Any]:
+        asked.append((dataset, split, place["config"] or place["files"] or ""))
         return [row, without]
 
-    monkeypatch.setattr(hub, "_rows", loaded)
+    monkeypatch.setattr(hub, "rows", loaded)
     found, shown = hub.questions(source, language)
     assert found == [expected]
     assert len(shown) == (1 if source.train else 0)
+    template, code = source.config or source.files or "", source.languages[language]
     assert asked == [
-        f"{source.languages[language]} {split}" for split in (source.test, source.train) if split
+        (source.dataset, split, template.replace("{code}", code).replace("{split}", split))
+        for split in (source.test, source.train)
+        if split
     ]
 
 
@@ -342,7 +348,7 @@ def test_selected_examples_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = source_of("arc_challenge")
     names = [source.examples[2], "x", source.examples[0], "y"]
     rows = [{**ARC, "id": name, "question": name} for name in names]
-    monkeypatch.setattr(hub, "_rows", lambda *_: rows)
+    monkeypatch.setattr(hub, "rows", lambda *_, **__: rows)
     questions, shown = hub.questions(source, "en")
     assert [row.name for row in questions] == names
     assert [row.name for row in shown] == [names[2], names[0], "x", "y"]
@@ -356,18 +362,18 @@ def test_questions_from_the_hub_are_evaluated(
 ) -> None:
     """The hub here is a stand-in that knows one suite."""
 
-    def loaded(source: Any, code: str, split: str, place: str) -> list[Any]:
-        if source.dataset != "openGPT-X/arcx" or "easy" not in source.files:
-            raise ModtokError("cannot load the dataset (404)", where=place)
-        return [{**ARC, "question": f"{code} {split} {number}?"} for number in range(6)]
+    def loaded(dataset: str, split: str, files: str | None, **_: Any) -> list[Any]:
+        if dataset != "openGPT-X/arcx" or "easy" not in str(files):
+            raise ModtokError("cannot load the dataset (404)", where=dataset)
+        return [{**ARC, "question": f"{files} {split} {number}?"} for number in range(6)]
 
-    monkeypatch.setattr(hub, "_rows", loaded)
+    monkeypatch.setattr(hub, "rows", loaded)
     monkeypatch.setattr(hub, "reachable", lambda: True)
     found = evaluate_mcq(few_steps, ["fr"], data=None, limit=4)
     assert [(result.task, result.n, result.shots) for result in found.results] == [
         ("arc_easy", 4, 5)
     ]
-    assert found.examples[0]["question"] == "FR test 0?"
+    assert found.examples[0]["question"] == "*easy_FR_test.jsonl test 0?"
     assert len(found.skipped) == 6  # the other suites in French
     assert "404" in found.skipped[0]
 
@@ -392,17 +398,18 @@ def test_a_lost_connection_is_one_line(few_steps: Path, monkeypatch: pytest.Monk
     assert len(tries) == 1
 
 
-def test_offline_variables_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.reachable.cache_clear()
-    monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")
-    assert not hub.reachable()
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.delenv("HF_DATASETS_OFFLINE")
-    hub.reachable.cache_clear()
-    assert hub.reachable()  # behind a proxy it is tried
-    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # nobody listens there
+def test_the_hub_is_asked_once_whether_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the library, which knows its endpoint, proxies and offline mode."""
+    answers = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # 501 is an answer
+    Thread(target=answers.serve_forever, daemon=True).start()
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{answers.server_port}")
+    for offline, expected in ((True, False), (False, True)):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+        hub.reachable.cache_clear()
+        assert hub.reachable() is expected
+    answers.shutdown()
+    answers.server_close()
+    assert hub.reachable()
     hub.reachable.cache_clear()
     assert not hub.reachable()
     hub.reachable.cache_clear()

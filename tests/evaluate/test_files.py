@@ -41,7 +41,7 @@ def test_names_of_questions_are_unique(tmp_path: Path, monkeypatch: pytest.Monke
     path = put(tmp_path / "a.jsonl", ROW | {"id": 7}, ROW | {"id": 7}, ROW | {"id": None}, ROW)
     assert [row.name for row in read_questions(path)] == ["7", "7 (line 2)", "3", "4"]
     arc = {"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A", "id": "x"}
-    monkeypatch.setattr(hub, "_rows", lambda *_: [arc | {"question": text} for text in "12"])
+    monkeypatch.setattr(hub, "rows", lambda *_, **__: [arc | {"question": text} for text in "12"])
     found, _ = hub.questions(suites()["arc_easy"].hub[0], "en")
     assert [row.name for row in found] == ["x", "x (line 2)"]
     document = {"document": "a", "summary": "b", "id": None}
