@@ -1,6 +1,6 @@
-"""Training in plain torch, in float64: a Llama or Qwen 3 decoder, a masked softmax, AdamW.
+"""Training in plain torch, in float64: `reference.pretrain`'s decoder, a masked softmax, AdamW.
 
-Nothing here is modtok's or Megatron's: the reference that `benchmarks replay` compares with.
+Nothing here is the engine's or Megatron's: the reference that `benchmarks replay` compares with.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.reference.pretrain import decode
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class PlainTraining:
 
     def _losses(self, part: Sequences) -> torch.Tensor:
         """Loss of each token, (B · S,), by the softmax over T with a mask; z-loss included."""
-        hidden = self._hidden(part.inputs).flatten(0, 1)
+        rows = self.weights["input"][part.inputs]
+        hidden = decode(self.shape, self.weights, rows).flatten(0, 1)
         output = self.weights["input" if self.shape.tied else "output"]
         mask = torch.full((len(output),), -torch.inf, dtype=output.dtype)
         mask[part.vocabulary] = 0
@@ -116,44 +118,3 @@ class PlainTraining:
         z = torch.logsumexp(logits, dim=1).square()
         nll = F.cross_entropy(logits, part.targets.flatten(), reduction="none")
         return nll + self.rates.z_loss * z
-
-    def _hidden(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(B, S) ids to (B, S, d)."""
-        shape, w = self.shape, self.weights
-        x = w["input"][inputs]
-        batch, length, _ = x.shape
-        width = shape.head_width
-        frequencies = shape.rope_theta ** (-torch.arange(0, width, 2, dtype=x.dtype) / width)
-        angles = torch.arange(length, dtype=x.dtype).outer(frequencies).repeat(1, 2)
-        causal = torch.full((length, length), -torch.inf, dtype=x.dtype).triu(1)
-        for layer in range(shape.layers):
-            own = f"layers.{layer}."
-            h = self._norm(x, w[own + "input_layernorm.weight"])
-            q, k, v = (
-                (h @ w[f"{own}self_attn.{name}_proj.weight"].t())
-                .view(batch, length, -1, width)
-                .transpose(1, 2)
-                for name in "qkv"
-            )
-            if shape.qk_norm:
-                q = self._norm(q, w[own + "self_attn.q_norm.weight"])
-                k = self._norm(k, w[own + "self_attn.k_norm.weight"])
-            q, k = _rotated(q, angles), _rotated(k, angles)
-            groups = shape.heads // shape.kv_heads
-            k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-            attention = (q @ k.transpose(2, 3) / width**0.5 + causal).softmax(-1) @ v
-            attention = attention.transpose(1, 2).flatten(2)
-            x = x + attention @ w[own + "self_attn.o_proj.weight"].t()
-            h = self._norm(x, w[own + "post_attention_layernorm.weight"])
-            gate, up = (h @ w[f"{own}mlp.{name}_proj.weight"].t() for name in ("gate", "up"))
-            x = x + (F.silu(gate) * up) @ w[own + "mlp.down_proj.weight"].t()
-        return self._norm(x, w["norm.weight"])
-
-    def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        mean = x.square().mean(-1, keepdim=True)
-        return x * (mean + self.shape.norm_epsilon).rsqrt() * weight
-
-
-def _rotated(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
-    first, second = x.chunk(2, -1)
-    return x * angles.cos() + torch.cat([-second, first], -1) * angles.sin()
