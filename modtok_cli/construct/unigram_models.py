@@ -11,13 +11,7 @@ from modtok_cli.construct.references import NONE, with_counts
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.segmenters.sentencepiece_file import (
-    NORMAL,
-    UNIGRAM,
-    USER_DEFINED,
-    kind_name,
-    read_model,
-)
+from modtok_cli.modular.segmenters.sentencepiece_file import UNIGRAM, Kind, kind_name, read_model
 from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_pieces
@@ -99,7 +93,7 @@ def read_language_model(
             where=where,
             remedy="train it with --normalization_rule_name=identity",
         )
-    if USER_DEFINED in model_file.kinds:
+    if Kind.USER_DEFINED in model_file.kinds:
         raise ModtokError(
             "has user-defined pieces, which a Unigram model cannot contain", where=where
         )
@@ -109,7 +103,7 @@ def read_language_model(
         for piece, score, kind in zip(
             model_file.pieces, model_file.scores, model_file.kinds, strict=True
         )
-        if kind == NORMAL and piece not in specials
+        if kind == Kind.NORMAL and piece not in specials
     ]
     if not rows:
         raise ModtokError("has no pieces", where=where)

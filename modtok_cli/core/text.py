@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, flatten
 from modtok_cli.core.binding import (
     FULL,
     PADDING,
@@ -128,6 +129,12 @@ def read_json_lines(block: bytes, field: str, language_field: str) -> JsonLines:
     )  # fmt: skip
     texts, doubtful = totals.tolist()
     return JsonLines(out, starts[:texts], stops[:texts], doubts[:doubtful])
+
+
+def joined(texts: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:
+    """Texts one after the other in a buffer with `PADDING`, their starts and stops."""
+    data, offsets = flatten([*texts, bytes(PADDING)])
+    return data, offsets[:-2], offsets[1:-1]
 
 
 def hash_spans(data: UInt8Array, starts: Int64Array, stops: Int64Array) -> UInt64Array:

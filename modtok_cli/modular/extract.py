@@ -17,7 +17,6 @@ from modtok_cli.modular.adopted.adopt import as_library
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.text_form import has_model
 from modtok_cli.modular.adopted.tokenizer_file import GIVEN, derivation, smallest
-from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.formats import suffix_of
 from modtok_cli.modular.open import open_tokenizer, split_spec, subset_spec
 from modtok_cli.modular.parameters import Coverage, ModularSource
@@ -162,7 +161,6 @@ def most_used(
         words = count_corpus(texts, pretokenizer=splits, reading=reading, progress=progress)
         counts, limits["on"] = tokenizer.token_occurrences(words), words.fingerprint()
     else:  # as a stream: it has no words, only whole documents
-        assert isinstance(tokenizer, External)
         owner, tokenizer = tokenizer, as_library(tokenizer, progress)
         counts = np.zeros(tokenizer.size, dtype=np.int64)
         for path in texts:

@@ -1,7 +1,7 @@
 """Options for tokenizers, each a type for parameters of public functions."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, is_path
@@ -28,6 +28,11 @@ def _are_tokenizers(value: object) -> bool:
     return bool(items) and all(map(is_tokenizer, items))
 
 
+_NAMES_TOKENIZER: dict[str, Any] = {
+    "flags": "-t --tokenizer", "metavar": "TOKENIZER", "hub": "tokenizer",
+    "complete": "tokenizers",
+}  # fmt: skip
+
 ModularOutput = Annotated[
     FilePath | None,
     Option(
@@ -42,11 +47,8 @@ AnyTokenizer = Annotated[
     FilePath | Tokenizer | ModularTokenizer,
     Option(
         _TOKENIZER,
-        flags="-t --tokenizer",
+        **_NAMES_TOKENIZER,
         kind=str,
-        metavar="TOKENIZER",
-        hub="tokenizer",
-        complete="tokenizers",
         accepts=(is_tokenizer, "a path or a tokenizer"),
     ),
 ]
@@ -54,11 +56,8 @@ AnyTokenizers = Annotated[
     FilePath | Tokenizer | ModularTokenizer | Sequence[FilePath | Tokenizer | ModularTokenizer],
     Option(
         f"{_TOKENIZER} Repeatable.",
-        flags="-t --tokenizer",
+        **_NAMES_TOKENIZER,
         kind=list[str],
-        metavar="TOKENIZER",
-        hub="tokenizer",
-        complete="tokenizers",
         accepts=(_are_tokenizers, "a path or a tokenizer or a list of these"),
     ),
 ]
@@ -73,11 +72,8 @@ ModularSource = Annotated[
     FilePath | ModularTokenizer,
     Option(
         _TOKENIZER,
-        flags="-t --tokenizer",
+        **_NAMES_TOKENIZER,
         kind=str,
-        metavar="TOKENIZER",
-        hub="tokenizer",
-        complete="tokenizers",
         accepts=(
             lambda value: is_path(value) or hasattr(type(value), "subset"),
             "a path or a modular tokenizer",

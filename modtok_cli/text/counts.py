@@ -17,7 +17,7 @@ from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, flatten, u
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.core.binding import PADDING, Splitter
-from modtok_cli.core.text import Counter, split
+from modtok_cli.core.text import Counter, joined, split
 from modtok_cli.core.text import merge_counts as merge_two
 from modtok_cli.text.pretokenizer import BPE, NONE, PreTokenizer
 
@@ -165,6 +165,21 @@ def concatenate(parts: Sequence[WordCounts], size: CorpusSize) -> WordCounts:
     )
 
 
+def common_pretokenizer(names: Iterable[str]) -> str:
+    """The pre-tokenizer of all tables, given that of each.
+
+    Raises:
+        UsageError: there are several.
+    """
+    first, *more = sorted(set(names))
+    if more:
+        raise UsageError(
+            f"count tables of different pre-tokenizers ({', '.join([first, *more])}) do not add up",
+            remedy="count the text again with one of them",
+        )
+    return first
+
+
 def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
 
@@ -172,12 +187,7 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """
     if not tables:
         return WordCounts.from_pairs([])
-    names = sorted({table.pretokenizer.name for table in tables})
-    if len(names) > 1:
-        raise UsageError(
-            f"count tables of different pre-tokenizers ({', '.join(names)}) do not add up",
-            remedy="count the text again with one of them",
-        )
+    common_pretokenizer(table.pretokenizer.name for table in tables)
     # Smallest first and in pairs: every word is copied about log2(number of tables) times.
     queue = sorted(tables, key=len)
     while len(queue) > 1:
@@ -222,7 +232,7 @@ class WordCounter:
 
         Document d counts weights[d] times, once if there are no weights; weights (D,) int64.
         """
-        self.add_spans(*_joined(documents), weights)
+        self.add_spans(*joined(documents), weights)
 
     def add_spans(
         self,
@@ -283,7 +293,7 @@ class WordCounter:
             if new is not old:
                 more = weight * (len(new) - len(old))
                 self._grown += CorpusSize(0, weight * (_points(new) - _points(old)), more)
-        return _joined(changed)
+        return joined(changed)
 
     @property
     def held(self) -> int:
@@ -304,12 +314,6 @@ class WordCounter:
             changed.bytes - grown.bytes,
         )
         return WordCounts(data, offsets, counts, self.pretokenizer, size)
-
-
-def _joined(documents: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:
-    """Documents in one buffer with padding, their starts and stops."""
-    data, offsets = flatten([*documents, bytes(PADDING)])
-    return data, offsets[:-2], offsets[1:-1]
 
 
 def count_documents(

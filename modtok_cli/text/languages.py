@@ -147,21 +147,6 @@ def normalize(code: str) -> str:
     return code if tags is None else "-".join(filter(None, (tags[0], tags[4])))
 
 
-def long_code(code: str) -> str:
-    """The ISO 639-3 code of a language; a code without one stays.
-
-    >>> [long_code(code) for code in ("fi", "fr-CA", "zh", "ceb", "x-law")]
-    ['fin', 'fra', 'zho', 'ceb', 'x-law']
-    """
-    short = normalize(code)
-    return _long_codes().get(short, short)
-
-
-@cache
-def _long_codes() -> dict[str, str]:
-    return {code: others[0] for code, others, _ in _rows() if others}
-
-
 @cache
 def _names() -> dict[str, str]:
     return {code: name for code, _, name in _rows() if name} | _OTHER_NAMES

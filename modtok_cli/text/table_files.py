@@ -25,7 +25,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.base.remote import is_remote, path_of
 from modtok_cli.base.signature import digest_chunks
 from modtok_cli.base.tensors import HEAD, INVALID, Place, header_length, parse_header, write_header
-from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.counts import CorpusSize, WordCounts, common_pretokenizer, merge_counts
 from modtok_cli.text.pretokenizer import restore_pretokenizer
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES
@@ -140,9 +140,8 @@ def load_counts(path: Path) -> WordCounts:
         check_memory(3 * path.stat().st_size, f"reading {path.name}", "use fewer or smaller tables")
     header, places = open_counts(path)
     arrays = {name: read_array(path, places[name]) for name in ARRAYS}
-    table = WordCounts(
-        **arrays, pretokenizer=restore_pretokenizer(header.pretokenizer), size=header.size
-    )
+    splits = restore_pretokenizer(header.pretokenizer)
+    table = WordCounts(**arrays, pretokenizer=splits, size=header.size)
     check_counts(table, str(path))
     for field, says, has in (
         ("unique", header.unique, len(table)),
@@ -357,12 +356,7 @@ def merge_files(
     directory for intermediate files.
     """
     tables = [open_table(path) for path in paths]
-    names = sorted({table.header.pretokenizer for table in tables})
-    if len(names) > 1:
-        raise UsageError(
-            f"count tables of different pre-tokenizers ({', '.join(names)}) do not add up",
-            remedy="count the text again with one of them",
-        )
+    name = common_pretokenizer(table.header.pretokenizer for table in tables)
     scratch.mkdir(parents=True, exist_ok=True)
     parts = {name: scratch / f"{output.name}.{name}" for name in ARRAYS}
     words = occurrences = filled = 0
@@ -380,7 +374,7 @@ def merge_files(
         for file in files.values():
             file.close()
     sizes = {name: path.stat().st_size for name, path in parts.items()}
-    pretokenizer = restore_pretokenizer(names[0])
+    pretokenizer = restore_pretokenizer(name)
     header = Header(
         language,
         pretokenizer.name,

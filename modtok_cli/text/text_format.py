@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, flatten
+from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.plugins import modules_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
+from modtok_cli.core.text import joined
 from modtok_cli.text.languages import canonical, fits, has_script
 from modtok_cli.text.reading import LONGEST, Reading
 from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, read_chunks
@@ -54,12 +55,6 @@ class Spans:
     data: UInt8Array
     starts: Int64Array
     stops: Int64Array
-
-
-def join(texts: list[bytes]) -> Spans:
-    """Spans of texts, one after the other."""
-    data, offsets = flatten([*texts, PADDING])
-    return Spans(data, offsets[:-2], offsets[1:-1])
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,7 @@ class TextReader(ABC):
 
     def spans(self, block: Any) -> Spans:
         """The documents of a block for counting: without Python objects where possible."""
-        return join([document.text for document in self.documents(block)])
+        return Spans(*joined([document.text for document in self.documents(block)]))
 
     def report(self, progress: Progress) -> None:
         """Warn, in a line each, about documents that were changed or left out."""

@@ -9,6 +9,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.text.directory import Directory, variety_of_name
 from modtok_cli.text.languages import (
+    by_label,
     canonical,
     code_of_name,
     fits,
@@ -277,9 +278,9 @@ def by_language(
 
     With a field of languages, a file with another name has the languages of its documents.
     """
-    labels: dict[str, list[Path]] = {}
+    items: list[tuple[str, Path]] = []
     for path in (file for source in paths for file in files_in(source, progress)):
-        name = canonical(language) if language else label_of_path(path)
+        name = language or label_of_path(path)
         names = [name] if name else []
         if not names and reading.lang_field and not is_pipe(path):
             names = _languages_in(_mixed([path_of(path)]), reading)
@@ -289,11 +290,8 @@ def by_language(
                 where=path,
                 remedy="name the file after it (fr.txt), or pass --lang or --lang-field",
             )
-        for name in names:
-            labels.setdefault(name, []).append(path_of(path))
-    groups: dict[str, list[Path]] = {}
-    for label, short in shortened(labels).items():
-        groups.setdefault(short, []).extend(labels[label])
+        items += ((name, path_of(path)) for name in names)
+    groups = by_label(items)
     if language is None:
         for name, files in groups.items():
             # A directory of the language has files of any names.

@@ -34,13 +34,7 @@ from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.segmenters import SEGMENTATIONS
 from modtok_cli.modular.segmenters.interface import segmentation
-from modtok_cli.modular.segmenters.sentencepiece_file import (
-    BYTE,
-    NORMAL,
-    UNKNOWN,
-    SentencePieceFile,
-    write_model,
-)
+from modtok_cli.modular.segmenters.sentencepiece_file import Kind, SentencePieceFile, write_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
@@ -153,7 +147,7 @@ def test_sentencepiece(tmp_path: Path) -> None:
 def test_the_owner_runs_a_model_that_only_looks_like_ours() -> None:
     """With the settings that modtok writes, but its bytes are in another order."""
     names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "a", "▁b"]
-    kinds = [UNKNOWN, *[BYTE] * 256, NORMAL, NORMAL]
+    kinds = [Kind.UNKNOWN, *[Kind.BYTE] * 256, Kind.NORMAL, Kind.NORMAL]
     data = write_model(
         SentencePieceFile(tuple(names), (0.0, *[-9.0] * 256, -1.0, -2.0), tuple(kinds))
     )

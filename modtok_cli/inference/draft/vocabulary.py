@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
-import orjson
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.hf.model_directory import ModelDirectory
 from modtok_cli.inference.hf.slice import is_model_directory
+from modtok_cli.modular.adopted.adopt import as_library
 from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.open import open_bytes, open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.parallel import read_each
@@ -30,9 +27,6 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import language_files
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.encoding.external import External
 
 HELD_OUT = 10  # a document in so many is held out
 
@@ -52,7 +46,7 @@ class DraftVocabulary:
     """
 
     name: str
-    tokenizer: Tokenizer
+    tokenizer: Subtokenizer
     tokens: BoolArray
     needed: BoolArray
     rows: int | None = None
@@ -70,9 +64,7 @@ class DraftVocabulary:
         path = Path(model)
         if path.is_dir() and is_model_directory(path):
             return _of_model(path)
-        tokenizer = as_library(open_tokenizer(model, progress=progress))
-        if not isinstance(tokenizer, Subtokenizer):
-            return DraftVocabulary(model, tokenizer, *_external(tokenizer))  # type: ignore[arg-type]
+        tokenizer = as_library(open_tokenizer(model, progress=progress), progress)
         segmenter, rows = tokenizer.segmenter, None
         if is_modular(path):
             adopted = isinstance(segmenter, Library)
@@ -155,13 +147,9 @@ class DraftVocabulary:
                     chosen = [text for text, is_out in zip(texts, out, strict=True)
                               if is_out == wanted]  # fmt: skip
                     if chosen:
-                        side += np.bincount(self._encoded(chosen), minlength=size)
+                        ids, _ = self.tokenizer.encode_flat(chosen, threads=1)
+                        side += np.bincount(ids, minlength=size)
         return kept, held
-
-    def _encoded(self, texts: Sequence[bytes]) -> Int32Array:
-        if isinstance(self.tokenizer, Subtokenizer):
-            return self.tokenizer.encode_flat(texts, threads=1)[0]
-        return np.concatenate(self.tokenizer.encode_batch([text.decode() for text in texts]))
 
     def _of_table(self, table: Path, hold_out: bool) -> Int64Array:
         if hold_out:
@@ -170,24 +158,8 @@ class DraftVocabulary:
                 where=table,
                 remedy="give other text with --test",
             )
-        if not isinstance(self.tokenizer, Subtokenizer):
-            raise UsageError(
-                "does not split text into the words of our counts",
-                where=self.name,
-                remedy="give the text itself",
-            )
         splits = self.tokenizer.pretokenizer
         return self.tokenizer.token_occurrences(count_corpus([table], pretokenizer=splits))
-
-
-def as_library(tokenizer: Tokenizer) -> Tokenizer:
-    """A `tokenizer.json` of the `tokenizers` library as `Library`, which knows its bytes."""
-    from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-
-    if not isinstance(tokenizer, LibraryTokenizer):
-        return tokenizer
-    file = TokenizerFile(orjson.loads(tokenizer.content), tokenizer.name)
-    return Subtokenizer(Library(file), name=tokenizer.name)
 
 
 def _of_model(path: Path) -> DraftVocabulary:
@@ -203,29 +175,6 @@ def _of_model(path: Path) -> DraftVocabulary:
         str(path), tokenizer, tokens, needed & tokens, rows=rows,
         width=width if type(width) is int else None,
     )  # fmt: skip
-
-
-def _external(tokenizer: External) -> tuple[BoolArray, BoolArray]:
-    """Tokens and needed ones of a tokenizer that a library runs."""
-    from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
-    from modtok_cli.modular.formats.tiktoken import RankTokenizer
-    from modtok_cli.modular.segmenters.sentencepiece_file import NORMAL, read_model
-
-    tokens = np.ones(tokenizer.size, dtype=np.bool_)
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        return tokens, np.array(read_model(tokenizer.content, tokenizer.name).kinds) != NORMAL
-    if not isinstance(tokenizer, RankTokenizer):
-        raise UsageError(
-            "its bytes and special tokens are not known",
-            where=tokenizer.name,
-            remedy="give a tokenizer.json, a SentencePiece .model or a rank file",
-        )
-    needed = np.arange(tokenizer.size) < tokenizer.first
-    ranks = tokenizer.ranks
-    tokens[tokenizer.first :] = False
-    tokens[tokenizer.first + np.array([*ranks.values()])] = True
-    needed[[tokenizer.first + ranks[bytes([byte])] for byte in range(256)]] = True
-    return tokens, needed
 
 
 Counts = Mapping[str, Int64Array]

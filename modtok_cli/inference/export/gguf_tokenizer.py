@@ -29,7 +29,7 @@ from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.segmenters.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
+from modtok_cli.modular.segmenters.sentencepiece_file import Kind, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.pretokenizer import BPE, PHRASES, pretokenizers
 
@@ -145,7 +145,7 @@ class MergesTokenizer(GgufTokenizer):
             vocabulary = self._tokenizer.vocabulary
             names, specials = vocabulary.spellings(), len(vocabulary.specials)
             writer.add_token_list(names)
-            writer.add_token_types([_CONTROL] * specials + [NORMAL] * (len(names) - specials))
+            writer.add_token_types([_CONTROL] * specials + [Kind.NORMAL] * (len(names) - specials))
         merges = self._tokenizer.merges.tolist()
         writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
 
@@ -210,14 +210,14 @@ class AdoptedPieces(GgufTokenizer):
 
 def _add_names(writer: Any, file: TokenizerFile) -> list[str]:
     names = [name or f"[PAD{index}]" for index, name in enumerate(file.names)]
-    kinds = np.where(np.array([not name for name in file.names]), _UNUSED, NORMAL)
+    kinds = np.where(np.array([not name for name in file.names]), _UNUSED, Kind.NORMAL)
     if file.form.of_characters:
-        kinds[[file.ids[name] for name in BYTE_TOKENS]] = BYTE
+        kinds[[file.ids[name] for name in BYTE_TOKENS]] = Kind.BYTE
     kinds[file.added] = _USER_DEFINED
     kinds[file.special] = _CONTROL
     unknown = file.document["model"].get("unk_token")
     if unknown in file.ids:
-        kinds[file.ids[unknown]] = UNKNOWN
+        kinds[file.ids[unknown]] = Kind.UNKNOWN
     writer.add_token_list(names)
     writer.add_token_types(kinds.tolist())
     return names
@@ -264,7 +264,7 @@ class ScoresTokenizer(GgufTokenizer):
             ) from None
         assert tokenizer.scores is not None
         names, kinds = list(file.pieces), list(file.kinds)
-        if kinds[-1] == UNKNOWN:  # only SentencePiece needs it
+        if kinds[-1] == Kind.UNKNOWN:  # only SentencePiece needs it
             del names[-1], kinds[-1]
         if len(set(names)) < len(names):
             raise UsageError(
@@ -286,7 +286,7 @@ class ScoresTokenizer(GgufTokenizer):
     def _bytes(self) -> dict[int, int]:
         """Byte → id of the token that spells it in unknown characters."""
         kinds = enumerate(self.kinds)
-        return {_byte(self.names[index]): index for index, kind in kinds if kind == BYTE}
+        return {_byte(self.names[index]): index for index, kind in kinds if kind == Kind.BYTE}
 
     @cached_property
     def _pieces(self) -> dict[str, tuple[int, int]]:
@@ -294,7 +294,7 @@ class ScoresTokenizer(GgufTokenizer):
         return {
             name: (int(self.units[index]), index)
             for index, name in enumerate(self.names[: len(self.units)])
-            if self.kinds[index] == NORMAL
+            if self.kinds[index] == Kind.NORMAL
         }
 
     @cached_property
@@ -338,7 +338,7 @@ class ScoresTokenizer(GgufTokenizer):
     def write(self, writer: Any) -> None:
         """Written as "plamo2", with scores."""
         scores = np.full(len(self.names), NEVER, dtype=np.float32)
-        normal = np.array(self.kinds[: len(self.units)]) == NORMAL
+        normal = np.array(self.kinds[: len(self.units)]) == Kind.NORMAL
         scores[: len(self.units)][normal] = self.units[normal] / UNITS
         writer.add_tokenizer_model(self.name)
         writer.add_tokenizer_pre("default")

@@ -32,6 +32,7 @@ from modtok_cli.modular.formats.tiktoken import RankTokenizer
 from modtok_cli.modular.manifest import Corpus
 from modtok_cli.modular.open import file_of, open_bytes, split_pattern
 from modtok_cli.modular.parameters import Coverage, ModularOutput, TokensPerLanguage
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.json_frame import added_tokens, parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -94,17 +95,25 @@ def _converted(owner: External, where: str, progress: Progress) -> TokenizerFile
     return file
 
 
-def as_library(owner: External, progress: Progress = SILENT) -> Subtokenizer:
-    """What a library runs as a part of its `tokenizer.json`, which has the same ids.
+def as_library(tokenizer: Tokenizer, progress: Progress = SILENT) -> Subtokenizer:
+    """The tokenizer; what a library runs, as its `tokenizer.json`, which has the same ids.
 
     Raises:
         UsageError: it cannot be one.
     """
-    name = owner.name
-    if isinstance(owner, RankTokenizer):
-        return Subtokenizer(Library(_converted(owner, name, progress)), name=name)
-    is_json = isinstance(owner, LibraryTokenizer)
-    document = parse_document(owner.content, name) if is_json else owner.document()
+    if isinstance(tokenizer, Subtokenizer):
+        return tokenizer
+    name = tokenizer.name
+    if not isinstance(tokenizer, External):  # of another package
+        raise UsageError(
+            "its bytes and special tokens are not known",
+            where=name,
+            remedy="give a tokenizer.json, a SentencePiece .model or a rank file",
+        )
+    if isinstance(tokenizer, RankTokenizer):
+        return Subtokenizer(Library(_converted(tokenizer, name, progress)), name=name)
+    is_json = isinstance(tokenizer, LibraryTokenizer)
+    document = parse_document(tokenizer.content, name) if is_json else tokenizer.document()
     return Subtokenizer(Library(TokenizerFile(document, name)), name=name)
 
 

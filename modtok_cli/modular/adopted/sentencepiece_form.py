@@ -22,13 +22,8 @@ from modtok_cli.modular.adopted.text_form import FRAME, PREPEND, REPLACE, SPACE
 from modtok_cli.modular.segmenters.json_frame import added_tokens
 from modtok_cli.modular.segmenters.sentencepiece_file import (
     BPE,
-    BYTE,
-    CONTROL,
-    NORMAL,
     UNIGRAM,
-    UNKNOWN,
-    UNUSED,
-    USER_DEFINED,
+    Kind,
     SentencePieceFile,
     framed_model,
 )
@@ -46,23 +41,22 @@ def of_sentencepiece(model: SentencePieceFile, where: str) -> dict[str, Any]:
     for odd, what in (
         (model.model_type not in (UNIGRAM, BPE), "is neither BPE nor Unigram"),
         (not model.escape_spaces, f"does not write spaces as '{SPACE}'"),
-        (not np.isin(kinds, (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE)).all(),
-         "has unused pieces"),
+        (Kind.UNUSED in model.kinds, "has unused pieces"),
     ):  # fmt: skip
         if odd:
             raise UsageError(f"the .model {what}, and cannot be adopted", where=where,
                              remedy=REMEDY)  # fmt: skip
     ids = {name: index for index, name in enumerate(model.pieces)}
-    unknown = model.pieces[model.kinds.index(UNKNOWN)] if UNKNOWN in model.kinds else None
+    unknown = model.pieces[model.kinds.index(Kind.UNKNOWN)] if Kind.UNKNOWN in model.kinds else None
     rules: dict[str, Any]
     if model.model_type == UNIGRAM:
         rules = {"type": "Unigram", "unk_id": None if unknown is None else ids[unknown]}
         rules["vocab"] = [list(row) for row in zip(model.pieces, model.scores, strict=True)]
     else:
         order = np.lexsort((np.arange(len(kinds)), -np.array(model.scores)))
-        pieces = [model.pieces[i] for i in order.tolist() if kinds[i] == NORMAL]
+        pieces = [model.pieces[i] for i in order.tolist() if kinds[i] == Kind.NORMAL]
         own = {name: ids[name] for name in pieces}
-        bytes_ = {name: i for name, i in ids.items() if kinds[i] == BYTE}
+        bytes_ = {name: i for name, i in ids.items() if kinds[i] == Kind.BYTE}
         rules = {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "vocab": ids}
         rules["merges"] = merges_of(pieces, {**own, **bytes_}, fallback=model.byte_fallback)
     rules |= {"byte_fallback": model.byte_fallback, FRAME: base64.b64encode(model.frame).decode()}
@@ -76,8 +70,8 @@ def of_sentencepiece(model: SentencePieceFile, where: str) -> dict[str, Any]:
     return {
         "version": "1.0",
         "added_tokens": [
-            {**token, "id": index, "special": bool(kinds[index] != USER_DEFINED)}
-            for index in np.flatnonzero(np.isin(kinds, (UNKNOWN, CONTROL, USER_DEFINED))).tolist()
+            {**token, "id": index, "special": bool(kinds[index] != Kind.USER_DEFINED)}
+            for index in np.flatnonzero((kinds != Kind.NORMAL) & (kinds != Kind.BYTE)).tolist()
             for token in added_tokens([model.pieces[index]])
         ],
         "normalizer": _normalizer(model),
@@ -112,15 +106,15 @@ def model_of(document: Mapping[str, Any], where: str) -> bytes:
         scores.setdefault(left + right, -float(rank))
     lowest = min(scores.values(), default=0.0)
     pieces = [names.get(index, f"<no piece {index}>") for index in range(max(names) + 1)]
-    kinds = dict.fromkeys(names.values(), NORMAL)
+    kinds = dict.fromkeys(names.values(), Kind.NORMAL)
     if model.get("byte_fallback"):
-        kinds |= {name: BYTE for name in kinds if name in BYTE_TOKENS}
+        kinds |= {name: Kind.BYTE for name in kinds if name in BYTE_TOKENS}
     for token in document.get("added_tokens") or ():
-        kinds[token["content"]] = CONTROL if token.get("special") else USER_DEFINED
+        kinds[token["content"]] = Kind.CONTROL if token.get("special") else Kind.USER_DEFINED
     unknown = model.get("unk_id")
     unknown = model.get("unk_token") if unknown is None else names[unknown]
     if unknown is not None:
-        kinds[unknown] = UNKNOWN
+        kinds[unknown] = Kind.UNKNOWN
     steps = _steps(document.get("normalizer"))
     try:
         frame = base64.b64decode(model[FRAME], validate=True)
@@ -131,7 +125,7 @@ def model_of(document: Mapping[str, Any], where: str) -> bytes:
         SentencePieceFile(
             pieces=tuple(pieces),
             scores=tuple(scores.get(name, lowest) for name in pieces),
-            kinds=tuple(kinds.get(name, UNUSED) for name in pieces),
+            kinds=tuple(kinds.get(name, Kind.UNUSED) for name in pieces),
             charsmap=charsmap,
             frame=frame,
         ),

@@ -1,6 +1,6 @@
 """Texts to lines of JSON with ids or tokens, and lines of ids to texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,30 +103,30 @@ def encode(
         raise UsageError(
             "text and tokenizer cannot both be standard input", remedy="give a file for one of them"
         )
+    given = {
+        "--tokens": not ids,
+        "--add-special-tokens": add_special_tokens,
+        "--global-ids": global_ids,
+        "--format": format != "jsonl",
+        "--end-of-text": end_of_text is not None,
+        "-o": output is not None,
+    }
+
+    def refuse(flags: Iterable[str], what: str, remedy: str = "give one of them") -> None:
+        for flag in flags:
+            if given[flag]:
+                raise UsageError(what, where=flag, remedy=remedy)
+
     if count:
-        for flag, is_given in (
-            ("--tokens", not ids),
-            ("--add-special-tokens", add_special_tokens),
-            ("--global-ids", global_ids),
-            ("--format", format != "jsonl"),
-            ("--end-of-text", end_of_text is not None),
-            ("-o", output is not None),
-        ):
-            if is_given:
-                raise UsageError("excludes --count", where=flag, remedy="give one of them")
+        refuse(given, "excludes --count")
         return count_tokens(
             opened(tokenizer, languages, progress=progress), paths, reading, progress
         )
-    if not ids and global_ids:
-        raise UsageError("excludes --tokens", where="--global-ids", remedy="give one of them")
+    if not ids:
+        refuse(["--global-ids"], "excludes --tokens")
     if format == "jsonl":
-        for flag, value in (("--end-of-text", end_of_text), ("-o", output)):
-            if value is not None:
-                raise UsageError(
-                    "JSON lines go to standard output, one per document",
-                    where=flag,
-                    remedy="choose --format npy or bin, or leave it out",
-                )
+        what = "JSON lines go to standard output, one per document"
+        refuse(("--end-of-text", "-o"), what, "choose --format npy or bin, or leave it out")
         subset = opened(tokenizer, languages, progress=progress)
         batches = (
             [document.text.decode() for document in batch]
@@ -134,9 +134,7 @@ def encode(
             for batch in read_batches(path, reading, progress=progress)
         )
         return _rows(subset, batches, ids, global_ids, add_special_tokens)
-    for flag, is_given in (("--tokens", not ids), ("--add-special-tokens", add_special_tokens)):
-        if is_given:
-            raise UsageError("is for JSON lines", where=flag, remedy="leave out --format")
+    refuse(("--tokens", "--add-special-tokens"), "is for JSON lines", "leave out --format")
     if output is None:
         raise UsageError(f"--format {format} writes a directory", remedy="name it with -o")
     if format not in FORMS:

@@ -34,14 +34,7 @@ from modtok_cli.modular.segmenters.json_frame import (
     scored_rows,
 )
 from modtok_cli.modular.segmenters.scored import Scored, Search
-from modtok_cli.modular.segmenters.sentencepiece_file import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    SentencePieceFile,
-    write_model,
-)
+from modtok_cli.modular.segmenters.sentencepiece_file import Kind, SentencePieceFile, write_model
 from modtok_cli.modular.validate import (
     check_merge_membership,
     check_merges,
@@ -121,13 +114,13 @@ class FewestTokens(Scored):
         specials = self.vocabulary.specials
         first = len(specials)
         tokens = self.vocabulary.tokens()
-        pieces, kinds = list(specials), [CONTROL] * first
+        pieces, kinds = list(specials), [Kind.CONTROL] * first
         missing = set(range(256))
         singles = set()
         for token in tokens[first:]:
             if len(token) == 1 and (token[0] >= 0x80 or token[0] == 0):
                 pieces.append(byte_piece(token[0]))
-                kinds.append(BYTE)
+                kinds.append(Kind.BYTE)
                 missing.discard(token[0])
                 continue
             try:
@@ -137,17 +130,17 @@ class FewestTokens(Scored):
             if len(text) == 1:
                 singles.add(text)
             pieces.append(text)
-            kinds.append(NORMAL)
+            kinds.append(Kind.NORMAL)
         for text, kind in zip(pieces, kinds, strict=True):
-            if kind == NORMAL and (NO_PIECE & {*text} or not singles.issuperset(text)):
+            if kind == Kind.NORMAL and (NO_PIECE & {*text} or not singles.issuperset(text)):
                 raise _not_whole(f"token {text!r} holds a character that no piece can be")
         pieces += [byte_piece(byte) for byte in sorted(missing)]
-        kinds += [BYTE] * len(missing)
+        kinds += [Kind.BYTE] * len(missing)
         if "<unk>" in specials:
-            kinds[specials.index("<unk>")] = UNKNOWN
+            kinds[specials.index("<unk>")] = Kind.UNKNOWN
         else:
             pieces.append("<unk>")
-            kinds.append(UNKNOWN)
+            kinds.append(Kind.UNKNOWN)
         short = np.zeros(len(pieces))
         short[first : len(tokens)] = self.scores[first:] + (EACH - SHORT_EACH)
         return write_model(SentencePieceFile(tuple(pieces), tuple(short.tolist()), tuple(kinds)))

@@ -4,13 +4,19 @@ It has a list of pieces (text, score, kind), and the settings of the trainer and
 """
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
 KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+
+
+class Kind(IntEnum):
+    """Kinds of pieces."""
+
+    NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class SentencePieceFile:
     """What a `.model` holds, as far as segmentation depends on it.
 
     Attributes:
-        pieces, scores, kinds: by id; kinds are `NORMAL`, `UNKNOWN`, `CONTROL`, …
+        pieces, scores, kinds: by id; kinds are numbers of `Kind`.
         model_type: `UNIGRAM` or another number of `KINDS`.
         normalizer: name of the normalization, "identity" for none.
         charsmap: the compiled normalization; empty for none.
@@ -44,12 +50,12 @@ def write_model(model: SentencePieceFile) -> bytes:
     """The file; SentencePiece loads it, and segments without changing the text first.
 
     Raises:
-        ValueError: there is not exactly one piece of kind `UNKNOWN`, which the format requires.
+        ValueError: there is not exactly one piece of `Kind.UNKNOWN`, which the format requires.
     """
-    if model.kinds.count(UNKNOWN) != 1:
+    if model.kinds.count(Kind.UNKNOWN) != 1:
         raise ValueError("a SentencePiece model has exactly one unknown piece")
     messages = _messages()
-    unknown, piece = model.kinds.index(UNKNOWN), messages.ModelProto.SentencePiece
+    unknown, piece = model.kinds.index(Kind.UNKNOWN), messages.ModelProto.SentencePiece
     rows = zip(model.pieces, model.scores, model.kinds, strict=True)
     trainer = messages.TrainerSpec(
         model_type=model.model_type,

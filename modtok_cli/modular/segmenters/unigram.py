@@ -25,14 +25,7 @@ from modtok_cli.modular.segmenters.json_frame import (
     scored_rows,
 )
 from modtok_cli.modular.segmenters.scored import Scored, Search
-from modtok_cli.modular.segmenters.sentencepiece_file import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    SentencePieceFile,
-    write_model,
-)
-from modtok_cli.modular.segmenters.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
+from modtok_cli.modular.segmenters.sentencepiece_file import Kind, SentencePieceFile, write_model
 from modtok_cli.modular.validate import check_pieces, check_token_membership
 from modtok_cli.modular.vocabulary import PieceVocabulary, broken
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
@@ -110,7 +103,7 @@ class Unigram(Scored):
     def from_sentencepiece(cls, model: SentencePieceFile, where: str) -> Self | None:
         """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other."""
         specials = 0
-        while specials < len(model.kinds) and model.kinds[specials] in (UNKNOWN_KIND, CONTROL):
+        while specials < len(model.kinds) and model.kinds[specials] in (Kind.UNKNOWN, Kind.CONTROL):
             specials += 1
         ours = (
             specials > 0
@@ -139,8 +132,8 @@ def _unknown(scores: Float64Array) -> float:
 
 def _kinds(specials: int, size: int) -> tuple[int, ...]:
     """Kinds of pieces in a `.model`: the unknown piece, special tokens, bytes, pieces."""
-    kinds = [UNKNOWN_KIND] + [CONTROL] * (specials - 1) + [BYTE] * 256
-    return (*kinds, *[NORMAL] * (size - specials - 256))
+    kinds = [Kind.UNKNOWN] + [Kind.CONTROL] * (specials - 1) + [Kind.BYTE] * 256
+    return (*kinds, *[Kind.NORMAL] * (size - specials - 256))
 
 
 def clamp_bytes(scores: Float64Array, specials: int) -> Float64Array:

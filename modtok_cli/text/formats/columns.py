@@ -26,7 +26,6 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
-    join,
 )
 
 _MOST_ROWS = 1 << 13
@@ -185,7 +184,7 @@ class Columns(TextReader):
         places = np.array([place for place, _, _ in self._rows(block)], dtype=np.int64)
         filled = block.starts[block.stops > block.starts]
         if not is_utf8(block.data) or bool(((block.data[filled] & 0xC0) == 0x80).any()):
-            return join([document.text for document in self.documents(block)])
+            return super().spans(block)
         return Spans(block.data, block.starts[places], block.stops[places])
 
 

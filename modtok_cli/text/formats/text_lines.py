@@ -12,7 +12,6 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
-    join,
     line_end_places,
 )
 
@@ -38,7 +37,7 @@ class TextLines(TextReader):
         data = np.frombuffer(block.data + PADDING, dtype=np.uint8)
         end = len(block.data)
         if not is_utf8(block.data):
-            return join([document.text for document in self.documents(block)])
+            return super().spans(block)
         stops = line_end_places(data[:end])
         if not block.data.endswith(b"\n"):
             stops = np.append(stops, end)

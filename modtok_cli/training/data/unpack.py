@@ -24,11 +24,12 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
+from modtok_cli.core.text import joined
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.readers import read_batches, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
-from modtok_cli.text.text_format import Spans, join
+from modtok_cli.text.text_format import Spans
 
 HELD_OUT_EVERY = 100
 """The last of so many documents is held out for evaluation, at least one."""
@@ -174,7 +175,7 @@ def _blocks(
                 where=f"{file}:{documents[sources.index(None)].line}",
                 remedy="write the source of every document there, or remove the document",
             )
-        yield join([document.text for document in documents]), list(map(str, sources))
+        yield Spans(*joined([document.text for document in documents])), list(map(str, sources))
 
 
 def _unpack_part(
