@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Langs, Languages
 from modtok_cli.base.public import public
 from modtok_cli.modular.adopted.file_ids import odd_ids
+from modtok_cli.modular.comparison import text_of
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import codes_of, load, open_tokenizer, split_spec
 from modtok_cli.modular.parameters import AnyTokenizer, ModularSource
@@ -244,32 +245,18 @@ def check_single(
     )
 
 
-@dataclass(frozen=True)
-class TokenOwners:
-    """A token (id of T, its bytes) and the languages it belongs to."""
+def token_owners(tokenizer: ModularTokenizer, pattern: str) -> Iterator[dict[str, Any]]:
+    """Tokens that match a regular expression, by id: rows with `id`, `token` and `languages`.
 
-    id: int
-    token: bytes
-    languages: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The bytes as text; invalid UTF-8 becomes U+FFFD."""
-        return self.token.decode("utf-8", "replace")
-
-
-def token_owners(tokenizer: ModularTokenizer, pattern: str) -> list[TokenOwners]:
-    """Tokens that match a regular expression, with their languages, by id.
-
-    `token_owners(t, "^ the")` gives " the", " they", … with their languages.
+    `token_owners(t, "^ the")` gives " the", " they", … with their languages. Invalid UTF-8 is
+    matched as U+FFFD.
     """
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise UsageError(f"'{pattern}' is not a regular expression: {error}") from error
-    owners = []
     for index, token in enumerate(tokenizer.vocabulary.tokens()):
         if expression.search(token.decode("utf-8", "replace")):
             members = np.flatnonzero(tokenizer.token_membership[index])
-            owners.append(TokenOwners(index, token, tuple(tokenizer.languages[i] for i in members)))
-    return owners
+            languages = tuple(tokenizer.languages[i] for i in members)
+            yield {"id": index, "token": text_of(token), "languages": languages}

@@ -12,7 +12,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
 from modtok_cli.modular.adopted.file_ids import said
-from modtok_cli.modular.comparison import compare, open_comparable, text_of
+from modtok_cli.modular.comparison import compare, open_comparable
 from modtok_cli.modular.directory import is_modular, read_references
 from modtok_cli.modular.encoding.external import External
 from modtok_cli.modular.faults import faults, is_foreign
@@ -229,11 +229,7 @@ def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
     if not isinstance(whole, ModularTokenizer):
         raise UsageError("--find requires a modular directory", where=spec)
     wanted = whole.resolve(named or whole.languages)
-    rows = [
-        {"id": owner.id, "token": text_of(owner.token), "languages": owner.languages}
-        for owner in token_owners(whole, pattern)
-        if wanted.intersection(owner.languages)
-    ]
+    rows = [row for row in token_owners(whole, pattern) if wanted.intersection(row["languages"])]
     emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
 
 
