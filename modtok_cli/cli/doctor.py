@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
@@ -57,11 +58,10 @@ def doctor(settings_error: str = "") -> list[Finding]:
 def _gpus() -> list[tuple[str, str]]:
     """GPUs as nvidia-smi reports them; torch is slow to import and may lack CUDA."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
-        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
-    except (OSError, subprocess.TimeoutExpired):
-        lines = []
+    lines = []
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+        lines = done.stdout.strip().splitlines()
     return [("ok", line) for line in lines] or [("none", "not found; models run on the CPU")]
 
 
@@ -87,10 +87,11 @@ def _packages() -> list[Finding]:
 
 def _is_of(need: Requirement, extra: str) -> bool:
     """Whether a requirement is of an extra on this Python, and not of the base."""
-    always = need.marker is None or need.marker.evaluate({"extra": ""})
-    if not extra or need.marker is None:
-        return always and not extra
-    return not always and need.marker.evaluate({"extra": extra})
+
+    def holds(name: str) -> bool:
+        return need.marker is None or need.marker.evaluate({"extra": name})
+
+    return holds(extra) and not (extra and holds(""))
 
 
 def _fits(need: Requirement) -> bool:

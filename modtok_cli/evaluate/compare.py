@@ -373,6 +373,11 @@ def _measured(
                 where=second,
                 remedy="evaluate both with the same settings",
             )
+    rows = [{*row["scores"], *row.get("metrics", {})} for pair in pairs for row in pair]
+    partial = sorted(set().union(*rows) - set.intersection(*rows))
+    if partial:
+        which = f"{' '.join(key)}: {', '.join(partial)}"
+        progress.note(f"{which}: not in every example of both, and not compared")
     found = {
         name: Measured(np.array(whole), None, declared[name]) for name, whole in values.items()
     }

@@ -184,8 +184,8 @@ def languages_of(rows: Sequence[Row]) -> list[str]:
 def short_names(names: Sequence[str]) -> dict[str, str]:
     """Each path without its directories, if the names stay distinct.
 
-    >>> short_names(["a/x.json", "b/y.json"])
-    {'a/x.json': 'x.json', 'b/y.json': 'y.json'}
+    >>> short_names(["a/x.json", "b/y.json"]), short_names(["a/x", "b/x"])
+    ({'a/x.json': 'x.json', 'b/y.json': 'y.json'}, {'a/x': 'a/x', 'b/x': 'b/x'})
     """
     last = {name: name.rstrip("/").rpartition("/")[2] or name for name in names}
     return last if len(set(last.values())) == len(last) else {name: name for name in names}

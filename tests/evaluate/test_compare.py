@@ -193,6 +193,10 @@ def test_comparing_different_examples_is_an_error(tmp_path: Path) -> None:
     write_lines(tmp_path / "e", [{**rows[0], "scores": {"f1": 1.0}}, *rows[1:]])
     with pytest.raises(ModtokError, match="example 0 of arc en has other metrics"):
         compare(file, tmp_path / "e")
+    write_lines(tmp_path / "e", [{**rows[0], "scores": {"acc": 1.0}}, *rows[1:]])
+    (row,) = compare(file, tmp_path / "e", progress=(said := Said()))
+    assert row["metric"] == "acc"
+    assert said.notes == ["arc en: acc_norm: not in every example of both, and not compared"]
     write_lines(tmp_path / "f", [*rows, rows[0]])
     with pytest.raises(ModtokError, match="contains example 0 of arc en twice"):
         compare(tmp_path / "f", file)

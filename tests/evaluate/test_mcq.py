@@ -14,7 +14,7 @@ from helpers.questions import QUESTIONS, SHOWN, by_hand, lay_out, own_task
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.cloze import ClozeTask, choose
+from modtok_cli.evaluate.cloze import ClozeTask
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import ModtokLM
 from modtok_cli.evaluate.mcq import _mean as mean_of
@@ -75,12 +75,6 @@ def test_scores_by_hand(
     assert result.infer == mode
     assert result.facts["chance"] == pytest.approx(100 * (1 / 2 + 1 / 3 + 1 / 2 + 1 / 4) / 4)
     assert not found.skipped
-
-
-def test_normalizations_choose_differently() -> None:
-    """4 + 6 characters; sums -4 and -5, without the question -1 and -4."""
-    chosen = choose([-4.0, -5.0, -1.0, -4.0], ["four", "sixsix"])
-    assert chosen == {"acc": 0, "acc_norm": 1, "acc_pmi": 1}
 
 
 def test_whole_texts_and_answers_are_those_of_lm_evals_class(

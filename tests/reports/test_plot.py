@@ -20,9 +20,9 @@ from modtok_cli.reports.collect import ResultFile, _merged
 from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.kinds.evaluation import evaluation_charts
 from modtok_cli.reports.kinds.tokenizers import nsl_charts
-from modtok_cli.reports.plot.figures import COLOURS, cell_text, draw, write_plot
+from modtok_cli.reports.plot.figures import COLOURS, draw, write_plot
 from modtok_cli.reports.plot.terminal import round_ends
-from modtok_cli.reports.tables import language_table, parse_columns, short_names, table_of
+from modtok_cli.reports.tables import language_table, parse_columns, table_of
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -116,13 +116,6 @@ def test_rows_of_a_kind_have_all_of_its_fields(name: str) -> None:
     assert len(kind.key) == len(fields)
 
 
-def test_numbers() -> None:
-    assert round_ends(0.93, 1.31) == (0.9, 1.4)
-    assert round_ends(1, 11)[1] % 1 == round_ends(1, 26)[1] % 1 == 0  # whole steps
-    assert (cell_text(48.46, 48.46), cell_text(0.28, 2.95)) == ("48", ".28")
-    assert short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
-
-
 def test_two_texts_of_a_language_give_two_charts() -> None:
     row = {"tokenizer": "t", "language": "en", "tokens_per_character": 0.3}
     rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
@@ -136,7 +129,21 @@ def test_nothing_to_plot_is_an_error() -> None:
     assert is_empty(Dots("t", "a", [], {}))
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
-    assert set(kinds()) >= {"nsl", "fairness", "origin"}
+
+
+def test_scores_of_one_system_with_other_shots_or_examples_are_all_shown() -> None:
+    row = {"task": "arc", "metric": "acc", "language": "fi", "infer": "lang", "text": "fi.txt"}
+    for field, values, names in (
+        ("shots", (0, 5), ["--infer lang --shots 0", "--infer lang --shots 5"]),
+        ("n", (10, 99), ["--infer lang n=10", "--infer lang n=99"]),
+        ("documents", (10, 99), ["--infer lang documents=10", "--infer lang documents=99"]),
+    ):
+        own = {"n": 7, "shots": 1, "value": 20.0, "bits_per_byte": 2.0, "documents": 3}
+        rows = [{**row, **own, field: value} for value in values]
+        kind = kinds()["bpb" if field == "documents" else "evaluation"]
+        (chart,) = kind.charts(rows)
+        assert list(cast(Dots, chart).series) == names
+        assert len([line for table in kind.tables(rows) for line in table.rows]) == 2
 
 
 def measured(**tokenizers: dict[str, float]) -> list[dict[str, Any]]:
@@ -162,26 +169,21 @@ def test_a_series_keeps_its_color_and_others_get_free_ones() -> None:
     assert legend(picture) == {"new": COLOURS[1], "a": COLOURS[4], "b": COLOURS[0]}
 
 
-@pytest.mark.parametrize(
-    ("values", "squeezed"),
-    [
-        ([1.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 10.0], True),
-        ([1.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 2.0], False),  # the ends differ by less than 3
-        ([0.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2, 50.0], False),  # zero has no logarithm
-        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], False),
-        ([1.0, 9.0], False),
-    ],
-)
-def test_a_few_large_values_take_a_logarithmic_axis(values: list[float], squeezed: bool) -> None:
-    assert is_squeezed(values) is squeezed
+def test_a_few_large_values_take_a_logarithmic_axis() -> None:
+    most = [1.0, 1.1, 1.2, 1.3, 1.1, 1.0, 1.2]
+    assert is_squeezed([*most, 10.0])
+    assert not is_squeezed([*most, 2.0])  # the ends differ by less than 3
+    assert not is_squeezed([0.0, *most[1:], 50.0])  # zero has no logarithm
+    assert not is_squeezed([1.0, 9.0])
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.9, 11.0), (1.0, 1.5), (0.02, 0.03), (1, 1e9), (2, 2)])
-@pytest.mark.parametrize("log", [False, True])
-def test_ends_of_an_axis_cover_the_values(low: float, high: float, log: bool) -> None:
-    first, last = round_ends(low, high, log=log)
-    assert first <= low <= high <= last
-    assert last <= 11 * high
+def test_ends_of_an_axis_cover_the_values(low: float, high: float) -> None:
+    for log in (False, True):
+        first, last = round_ends(low, high, log=log)
+        assert first <= low <= high <= last
+        assert last <= 11 * high
+    assert round_ends(1, 11)[1] % 1 == round_ends(1, 26)[1] % 1 == 0  # whole steps
 
 
 def test_the_line_of_chance_is_that_of_all_rows() -> None:

@@ -1,6 +1,7 @@
 """Rows of `modtok eval mcq`, `mt`, `sum` and `bpb`, and of `modtok generate`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from modtok_cli.reports.charts import Chart, dots
 from modtok_cli.reports.kinds import Kind
@@ -21,7 +22,8 @@ def _with_systems(rows: Sequence[Row]) -> list[Row]:
     """Rows whose "tokenizer", the series of charts, is the system.
 
     Its name is the inference mode, with the run before it if the rows are of several checkpoints.
-    Runs of one name and step are told apart by their digests.
+    Runs of one name and step are told apart by their digests; rows that differ in the number of
+    shots or of examples only, by these.
     """
     checkpoints = {str(row.get("checkpoint", "")) for row in rows}
     short = {each: each.partition("/")[0] for each in checkpoints}
@@ -32,6 +34,16 @@ def _with_systems(rows: Sequence[Row]) -> list[Row]:
         run = short[str(row.get("checkpoint", ""))] or "run"
         mode = f"--infer {row['infer']}"
         named.append({**row, "tokenizer": f"{run} {mode}" if len(checkpoints) > 1 else mode})
+    place = ("tokenizer", "task", "metric", "language", "text")
+    for field, sign in (("shots", "--shots {}"), ("n", "n={}"), ("documents", "documents={}")):
+        values: dict[tuple[Any, ...], set[Any]] = {}
+        for row in named:
+            values.setdefault(tuple(map(row.get, place)), set()).add(row.get(field))
+        if any(len(several) > 1 for several in values.values()):
+            named = [
+                {**row, "tokenizer": f"{row['tokenizer']} {sign.format(row.get(field))}"}
+                for row in named
+            ]
     return named
 
 
