@@ -112,7 +112,9 @@ def _judged(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
         return "", None
     kind = kinds()[name]
     sentence = kind.finding(rows)
-    return kind.measure[0] if kind.measure else "", sentence and escape_controls(sentence)
+    is_one = len({(row.get("language"), row.get("text")) for row in rows}) == 1
+    ranked = kind.measure[0] if kind.measure and (kind.compares_languages or is_one) else ""
+    return ranked, sentence and escape_controls(sentence)
 
 
 def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:

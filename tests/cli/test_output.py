@@ -12,7 +12,7 @@ import pytest
 
 from helpers.toy_program import ESCAPES, toy
 from modtok_cli.cli import progress
-from modtok_cli.cli.output import cell, one_line, rounded
+from modtok_cli.cli.output import _judged, cell, one_line, rounded
 from modtok_cli.cli.progress import done_of, format_amount
 
 from .test_run import TOY
@@ -135,6 +135,13 @@ def test_the_best_and_the_worst_are_marked_and_said(terminal: Terminal) -> None:
         "a has the lowest mean NSL, 0.950 over 2 languages; its worst is English with 1.000. "
         "b has the highest, 1.150."
     )
+
+
+def test_bits_of_other_languages_and_texts_are_not_ranked() -> None:
+    row = {"infer": "lang", "bits_per_byte": 1.0, "bits_per_character": 2.0, "signature": "bpb|x"}
+    one, other = ({**row, "language": code, "text": f"{code}.txt"} for code in ("en", "fi"))
+    assert _judged([one, {**one, "infer": "full", "bits_per_byte": 1.5}])[0] == "bits_per_byte"
+    assert _judged([one, other])[0] == _judged([one, {**one, "text": "b.txt"}])[0] == ""
 
 
 def test_long_paths_leave_their_directories_out_where_the_table_is_too_wide(

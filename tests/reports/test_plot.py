@@ -201,7 +201,7 @@ def test_findings_count_languages_of_every_tokenizer() -> None:
     found = kinds()["nsl"].finding(rows)
     assert found is not None
     assert found.endswith(
-        "a has the lowest mean NSL, 1.050, over 2 languages; its worst is Finnish with 1.100. "
+        "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100. "
         "b has the highest, 1.300."
     )
 

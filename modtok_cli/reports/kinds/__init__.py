@@ -77,9 +77,10 @@ class Kind:
         means = {place: fmean(row[key] for row in group) for (place,), group in groups.items()}
         best, highest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         names = short_names(list(means))
-        what = "the lowest mean" if len(means) > 1 else "a mean"
+        least = f"{means[best]:.3f}"
+        what = f"the lowest mean {name}, {least}" if len(means) > 1 else f"a mean {name} of {least}"
         sentence = (
-            f"{self.title}: {names[best]} has {what} {name}, {means[best]:.3f}, over "
+            f"{self.title}: {names[best]} has {what} over "
             f"{len(common)} language{'s' if len(common) > 1 else ''}"
         )
         if self.compares_languages:
