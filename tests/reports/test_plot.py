@@ -58,8 +58,13 @@ def test_texts_are_inside_the_picture_and_apart(name: str, monkeypatch: pytest.M
         assert not drawn[one].padded(-1).overlaps(drawn[other].padded(-1)), (one, other)
 
 
-def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
-    assert b"_mine" in draw([Dots("t", "a", ["x"], {"_mine": {"x": Mark(1.0)}})], ".svg")
+def test_every_series_is_in_the_legend() -> None:
+    """Also one that begins with an underscore, and two that are shortened to the same text."""
+    long = [f"{'a' * 50}{middle}{'b' * 50}" for middle in "12"]
+    series = {name: {"x": Mark(1.0)} for name in ("_mine", *long)}
+    picture = draw([Dots("t", "a", ["x"], series)], ".svg").decode()
+    assert picture.count(">_mine<") == 1
+    assert picture.count(f">{'a' * 45}…") == 2
 
 
 def test_png(tmp_path: Path) -> None:
@@ -140,10 +145,11 @@ def test_scores_of_one_system_with_other_shots_or_examples_are_all_shown() -> No
     ):
         own = {"n": 7, "shots": 1, "value": 20.0, "bits_per_byte": 2.0, "documents": 3}
         rows = [{**row, **own, field: value} for value in values]
+        rows += [{**rows[0], "language": "en"}]  # of which there is one
         kind = kinds()["bpb" if field == "documents" else "evaluation"]
         (chart,) = kind.charts(rows)
-        assert list(cast(Dots, chart).series) == names
-        assert len([line for table in kind.tables(rows) for line in table.rows]) == 2
+        assert list(cast(Dots, chart).series) == [*names, "--infer lang"]
+        assert len([line for table in kind.tables(rows) for line in table.rows]) == 3
 
 
 def measured(**tokenizers: dict[str, float]) -> list[dict[str, Any]]:

@@ -39,11 +39,12 @@ def _with_systems(rows: Sequence[Row]) -> list[Row]:
         values: dict[tuple[Any, ...], set[Any]] = {}
         for row in named:
             values.setdefault(tuple(map(row.get, place)), set()).add(row.get(field))
-        if any(len(several) > 1 for several in values.values()):
-            named = [
-                {**row, "tokenizer": f"{row['tokenizer']} {sign.format(row.get(field))}"}
-                for row in named
-            ]
+        named = [
+            {**row, "tokenizer": f"{row['tokenizer']} {sign.format(row.get(field))}"}
+            if len(values[tuple(map(row.get, place))]) > 1
+            else row
+            for row in named
+        ]
     return named
 
 

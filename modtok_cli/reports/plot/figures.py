@@ -105,16 +105,16 @@ def _wrapped(*lines: str) -> str:
 def _head(title: str, styles: Mapping[str, int]) -> tuple[float, Any]:
     """Height of title and legend, and what draws them."""
     title = fill(_clean(title), 80)
-    names = {_clean(name, 90): index for name, index in styles.items()}
+    names = [_clean(name, 90) for name in styles]
     columns = max(1, int(WIDTH / (7.2 * max(map(len, names), default=0) + 40)))
     lines = title.count("\n") + 1 + ceil(len(names) / columns)
 
     def head(part: Any) -> None:
         from matplotlib.lines import Line2D
 
-        marks = [Line2D([], [], label=name, **_look(index)) for name, index in names.items()]
+        marks = [Line2D([], [], **_look(index)) for index in styles.values()]
         part.legend(
-            handles=marks or [Line2D([], [], linestyle="")], labels=[*names] or [""],
+            handles=marks or [Line2D([], [], linestyle="")], labels=names or [""],
             title=title, title_fontproperties={"weight": "bold", "size": 11}, alignment="left",
             loc="outside upper left", ncols=columns, borderpad=0.2,
         )  # fmt: skip
