@@ -1,38 +1,36 @@
 """Drop paragraphs that an earlier page of the language has: three datatrove blocks.
 
 `HashParagraphs` and `DropRepeated` read the same documents in the same tasks; `FindRepeated` runs
-between them. The first occurrence in (task, position in the task) is kept; later ones are dropped.
-A task hashes in runs of at most `RUN` paragraphs, each saved as sorted distinct hashes. Ranges of
-hash values are then compared over all runs, as many values at a time as fit into memory, and each
-run gets the list of its hashes that an earlier run has.
+between them. The first occurrence in (task, place in the task) is kept; later ones are dropped.
+A task writes the hashes of its paragraphs and their places, sorted by hash, in files of some `RUN`
+paragraphs. Ranges of hash values are then compared over all files, as many values at a time as fit
+into memory, and each task gets the places of the paragraphs that occur before.
 
-Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` per distinct paragraph of a
-run) plus 16 bytes for each hash that an earlier run has. A task takes at most `MEMORY` bytes while
-comparing and about 90 × `RUN` bytes while writing. Two different paragraphs collide with
-probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
+Cost of a billion paragraphs: 16 GB of disk (two `uint64` each), and 24 bytes for each that is
+repeated. A task takes at most `MEMORY` bytes while comparing and about 80 × `RUN` bytes
+while writing. Two different paragraphs collide with probability n² / 2⁶⁵: among a billion (10⁹)
+distinct ones 0.03 paragraphs are lost on average.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Sequence
 from hashlib import blake2b
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datatrove.data import Document
 
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import atomic_file
 from modtok_cli.corpus.blocks import Documents, FileStep, Step
 from modtok_cli.corpus.plan import MIN_CHARACTERS
 
 RUN = 2_000_000
 MEMORY = 512 << 20
-_BYTES_EACH = 40  # hash, run, sort order, and copies
+_BYTES_EACH = 80  # hash, sort order, copies, and the result if all are repeated
 _TYPE = np.dtype("<u8")
-_NONE: UInt64Array = np.zeros(0, dtype=_TYPE)
 
 
 def paragraph_hash(paragraph: str, language: str = "") -> int:
@@ -45,122 +43,61 @@ def paragraph_hash(paragraph: str, language: str = "") -> int:
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
 
 
-def save_hashes(path: Path, hashes: set[int]) -> None:
-    """Write distinct hashes, ascending, as (N,) uint64."""
-    _save(path, np.sort(np.fromiter(hashes, _TYPE, len(hashes))))
+def save(path: Path, rows: UInt64Array) -> None:
+    """Write an array, complete or not at all."""
+    with atomic_file(path) as beside, beside.open("wb") as handle:
+        np.save(handle, rows.astype(_TYPE, copy=False))
 
 
-def _save(path: Path, array: UInt64Array) -> None:
-    np.save(content := BytesIO(), array.astype(_TYPE, copy=False))
-    write_bytes(path, content.getvalue())
-
-
-def load_hashes(path: Path) -> UInt64Array:
-    """Memory-map the array of a file of `save_hashes` or `save_pieces`.
+def load(path: Path) -> UInt64Array:
+    """Memory-map the arrays of a file of `save`.
 
     Raises:
         ModtokError: the file is damaged.
     """
     try:
-        hashes: UInt64Array = np.load(path, mmap_mode="r")
+        rows: UInt64Array = np.load(path, mmap_mode="r")
     except (ValueError, EOFError) as error:
         raise ModtokError("damaged hash file", where=path, remedy="build with --force") from error
-    return hashes
+    return rows
 
 
-def save_pieces(path: Path, pieces_of: Mapping[int, Sequence[UInt64Array]]) -> None:
-    """Write the hashes of runs by number, and before each its run, as (2, N) uint64."""
-    runs = sorted(pieces_of)
-    sizes = [sum(map(len, pieces_of[run])) for run in runs]
-    pieces = [piece for run in runs for piece in pieces_of[run]]
-    hashes = np.concatenate([_NONE, *pieces])
-    _save(path, np.stack([np.repeat(np.array(runs, dtype=_TYPE), sizes), hashes]))
+def split(low: int, high: int, parts: int) -> list[tuple[int, int]]:
+    """Split low … high into `parts` ranges [low, high) of nearly equal size."""
+    return list(pairwise(low + (high - low) * part // parts for part in range(parts + 1)))
 
 
-def load_piece(path: Path, run: int) -> UInt64Array:
-    """Hashes of one run from a file of `save_pieces`, which may have many runs."""
-    runs, hashes = load_hashes(path)
-    piece: UInt64Array = hashes[_place(runs, run) : _place(runs, run + 1)]
-    return piece
-
-
-def split(total: int, parts: int) -> list[tuple[int, int]]:
-    """Split 0 … total into `parts` ranges [low, high) of nearly equal size."""
-    cuts = [total * part // parts for part in range(parts + 1)]
-    return list(pairwise(cuts))
-
-
-def _place(array: UInt64Array, value: int) -> int:
+def _place(hashes: UInt64Array, value: int) -> int:
     """Number of elements below a value."""
-    return len(array) if value >= 1 << 64 else int(np.searchsorted(array, np.uint64(value)))
+    return len(hashes) if value >= 1 << 64 else int(np.searchsorted(hashes, np.uint64(value)))
 
 
-def repeated(
-    runs: Sequence[UInt64Array], low: int, high: int, memory: int = MEMORY
-) -> list[list[UInt64Array]]:
-    """Hashes of each run in [low, high) that an earlier run also has.
+def sorted_hashes(hashes: Sequence[int], start: int = 0) -> UInt64Array:
+    """Hashes in ascending order, equal ones by place; and their places, from `start` on: (2, N)."""
+    given = np.array(hashes, dtype=_TYPE)
+    order = np.argsort(given, kind="stable")
+    return np.stack([given[order], order.astype(_TYPE) + np.uint64(start)])
 
-    `runs` hold sorted distinct hashes. The result of a run is a list of ascending pieces. `memory`
-    limits the bytes compared at once, assuming evenly distributed hash values.
+
+def repeated(files: Sequence[UInt64Array], low: int, high: int) -> list[UInt64Array]:
+    """Columns of each file with a hash in [low, high) that occurs before, in the order of files.
+
+    `files` are as of `sorted_hashes`.
     """
-    hits: list[list[UInt64Array]] = [[] for _ in runs]
-    total = sum(_place(run, high) - _place(run, low) for run in runs)
-    for first, last in split(high - low, max(1, -(-total * _BYTES_EACH // memory))):
-        pieces = [run[_place(run, low + first) : _place(run, low + last)] for run in runs]
-        lengths = [len(piece) for piece in pieces]
-        if sum(map(bool, lengths)) < 2:
-            continue
-        joined = np.concatenate(pieces)
-        # Stable sort: of equal hashes the earliest run comes first. The input is a few
-        # sorted runs, which the sort exploits.
-        order = np.argsort(joined, kind="stable")
-        ascending = joined[order]
-        again = np.zeros(len(joined), dtype=np.bool_)
-        again[order[1:]] = ascending[1:] == ascending[:-1]
-        end = 0
-        for number, (piece, length) in enumerate(zip(pieces, lengths, strict=True)):
-            hit = again[end : end + length]
-            end += length
-            if hit.any():
-                hits[number].append(np.asarray(piece[hit], dtype=np.uint64))
-    return hits
-
-
-class Seen:
-    """Hashes that a run must not repeat, of earlier runs and of its own begin."""
-
-    def __init__(self, elsewhere: UInt64Array) -> None:
-        self._elsewhere = elsewhere
-        self._here: set[int] = set()
-
-    def again(self, hashes: Sequence[int]) -> list[bool]:
-        """Whether each hash occurred before; all of them count as seen afterwards."""
-        array = np.array(hashes, dtype=np.uint64)
-        places = np.searchsorted(self._elsewhere, array)
-        known = np.zeros(len(array), dtype=np.bool_)
-        inside = places < len(self._elsewhere)
-        known[inside] = self._elsewhere[places[inside]] == array[inside]
-        answers = []
-        for one, before in zip(hashes, known.tolist(), strict=True):
-            answers.append(before or one in self._here)
-            self._here.add(one)
-        return answers
-
-
-def runs_of(data: Documents) -> Iterator[tuple[int, Document, list[int]]]:
-    """(run, document, hashes of its paragraphs) of the documents of a task."""
-    run = filled = 0
-    for document in data:
-        language = document.metadata.get("lang", "")
-        hashes = [paragraph_hash(text, language) for text in document.text.split("\n")]
-        if filled and filled + len(hashes) > RUN:
-            run, filled = run + 1, 0
-        filled += len(hashes)
-        yield run, document, hashes
+    pieces = [rows[:, _place(rows[0], low) : _place(rows[0], high)] for rows in files]
+    joined = np.concatenate([hashes for hashes, _ in pieces])
+    # Stable sort: of equal hashes the earliest comes first. The input is a few sorted runs, which
+    # the sort exploits.
+    order = np.argsort(joined, kind="stable")
+    ascending = joined[order]
+    again = np.zeros(len(joined), dtype=np.bool_)
+    again[order[1:]] = ascending[1:] == ascending[:-1]
+    cuts = np.cumsum([piece.shape[1] for piece in pieces])[:-1]
+    return [piece[:, own] for piece, own in zip(pieces, np.split(again, cuts), strict=True)]
 
 
 class HashParagraphs(Step):
-    """Write the sorted hashes of a task's paragraphs to a directory, run by run."""
+    """Write the hashes of a task's paragraphs to a directory."""
 
     name = "hash"
 
@@ -170,22 +107,23 @@ class HashParagraphs(Step):
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
         """The documents, unchanged."""
-        current, found = 0, set[int]()
-        for run, document, hashes in runs_of(data):
-            if run != current:
-                self._save(rank, current, found)
-                current, found = run, set()
-            found.update(hashes)
+        start, found = 0, array("Q")
+        for document in data:
+            with self.track_time():
+                language = document.metadata.get("lang", "")
+                found.extend(paragraph_hash(text, language) for text in document.text.split("\n"))
+                if len(found) >= RUN:
+                    self._save(rank, start, found)
+                    start, found = start + len(found), array("Q")
             yield document
-        self._save(rank, current, found)
+        self._save(rank, start, found)
 
-    def _save(self, rank: int, run: int, found: set[int]) -> None:
-        with self.track_time("task"):
-            save_hashes(self.hashes / f"{rank:05d}-{run:04d}.npy", found)
+    def _save(self, rank: int, start: int, found: Sequence[int]) -> None:
+        save(self.hashes / f"{rank:05d}-{start:010d}.npy", sorted_hashes(found, start))
 
 
 class FindRepeated(FileStep):
-    """Find the hashes of each run that an earlier run has; each task compares a range of values."""
+    """Find the paragraphs that occur before; each task compares a range of hash values."""
 
     name = "compare"
 
@@ -194,11 +132,21 @@ class FindRepeated(FileStep):
         self.hashes, self.repeated = hashes, repeated
 
     def _do(self, rank: int, world_size: int) -> None:
-        low, high = split(1 << 64, world_size)[rank]
-        paths = sorted(self.hashes.glob("[0-9]*.npy"))
-        pieces = repeated([load_hashes(path) for path in paths], low, high)
-        numbered = {_number(path.stem): own for path, own in zip(paths, pieces, strict=True)}
-        save_pieces(self.repeated / f"{rank:05d}.npy", numbered)
+        named = {tuple(map(int, path.stem.split("-"))): path for path in self.hashes.glob("*.npy")}
+        runs = sorted(named)  # by task, then by place
+        files = [load(named[run]) for run in runs]
+        low, high = split(0, 1 << 64, world_size)[rank]
+        total = sum(_place(hashes, high) - _place(hashes, low) for hashes, _ in files)
+        # As if hash values were distributed evenly, which they are.
+        parts = split(low, high, max(1, -(-total * _BYTES_EACH // MEMORY)))
+        for number, (first, last) in enumerate(parts):
+            found = repeated(files, first, last)
+            tasks = [
+                np.full(rows.shape[1], task, _TYPE)
+                for (task, _), rows in zip(runs, found, strict=True)
+            ]
+            columns = [np.concatenate(tasks), *np.concatenate(found, axis=1)]
+            save(self.repeated / f"{rank:05d}-{number:04d}.npy", np.stack(columns))
 
 
 class DropRepeated(Step):
@@ -211,38 +159,47 @@ class DropRepeated(Step):
         self.repeated, self.min_characters = repeated, min_characters
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents without the paragraphs."""
-        current, seen = -1, Seen(_NONE)
-        for run, document, hashes in runs_of(data):
+        """Documents without the paragraphs.
+
+        Raises:
+            ModtokError: the documents are not those of `HashParagraphs`.
+        """
+        hashes, places = self._of_task(rank)
+        at = 0
+        for document in data:
             with self.track_time():
-                if run != current:
-                    current, seen = run, self._seen(rank, run)
                 self.count_page("before", document)
-                is_whole = self._shorten(document, seen.again(hashes))
+                paragraphs = document.text.split("\n")
+                here = slice(_place(places, at), _place(places, at + len(paragraphs)))
+                drop = dict(
+                    zip((places[here] - np.uint64(at)).tolist(), hashes[here].tolist(), strict=True)
+                )
+                at += len(paragraphs)
+                self._shorten(document, paragraphs, drop)
             reason = "repeated" if not document.text else "short after deduplication"
-            if document.text and (is_whole or len(document.text) >= self.min_characters):
+            if document.text and (not drop or len(document.text) >= self.min_characters):
                 self.count_page("kept", document)
                 yield document
             else:
                 self.count_page("dropped", document, reason)
 
-    def _shorten(self, document: Document, again: Sequence[bool]) -> bool:
-        """Remove paragraphs; whether there were none."""
-        paragraphs = document.text.split("\n")
-        left = [text for text, drop in zip(paragraphs, again, strict=True) if not drop]
-        lost = sum(len(text) for text, drop in zip(paragraphs, again, strict=True) if drop)
-        document.text = "\n".join(left)
-        amounts: Any = {"paragraphs": len(paragraphs) - len(left), "characters": lost}
+    def _of_task(self, rank: int) -> UInt64Array:
+        """Hashes and places of the task's repeated paragraphs, by place."""
+        files = map(load, self.repeated.glob("*.npy"))
+        pieces = [rows[1:, _place(rows[0], rank) : _place(rows[0], rank + 1)] for rows in files]
+        found = np.concatenate(pieces, axis=1)
+        return found[:, np.argsort(found[1])]
+
+    def _shorten(self, document: Document, paragraphs: list[str], drop: dict[int, int]) -> None:
         language = document.metadata.get("lang", "")
-        self.count("dropped", "paragraph: repeated", language, **amounts)
-        return len(left) == len(paragraphs)
-
-    def _seen(self, rank: int, run: int) -> Seen:
-        number = _number(f"{rank:05d}-{run:04d}")
-        pieces = [load_piece(path, number) for path in sorted(self.repeated.glob("*.npy"))]
-        return Seen(np.concatenate([_NONE, *pieces]))
-
-
-def _number(stem: str) -> int:
-    """Number of a run, by the name of its file of hashes."""
-    return int(stem.replace("-", ""))
+        if any(paragraph_hash(paragraphs[at], language) != drop[at] for at in drop):
+            raise ModtokError(
+                "other documents than those that were compared",
+                where=document.id,
+                remedy="give DropRepeated the documents of HashParagraphs",
+            )
+        document.text = "\n".join(text for at, text in enumerate(paragraphs) if at not in drop)
+        lost = sum(len(paragraphs[at]) for at in drop)
+        self.count(
+            "dropped", "paragraph: repeated", language, paragraphs=len(drop), characters=lost
+        )

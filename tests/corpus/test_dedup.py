@@ -1,10 +1,12 @@
 """Equal paragraphs: what is left is that of an obvious search, whatever the tasks."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import orjson
 import pytest
+from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,14 +16,12 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.corpus import paragraphs as paragraphs_of_pages
 from modtok_cli.corpus.build import corpus_build, stages_of
 from modtok_cli.corpus.paragraphs import (
-    Seen,
-    load_hashes,
-    load_piece,
+    DropRepeated,
+    FindRepeated,
+    load,
     paragraph_hash,
-    repeated,
-    save_hashes,
-    save_pieces,
-    split,
+    save,
+    sorted_hashes,
 )
 from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
 from modtok_cli.corpus.tasks import Tasks
@@ -30,51 +30,56 @@ from modtok_cli.corpus.tasks import Tasks
 VALUES = st.sampled_from(
     [0, 1, 2, 5, 1 << 32, (1 << 60) - 1, 1 << 60, (1 << 64) - 2, (1 << 64) - 1]
 )
-RUNS = st.lists(st.lists(VALUES, max_size=12), max_size=6)
+RUNS = st.lists(st.lists(VALUES, max_size=12), min_size=1, max_size=6)
 
 
-def slow(runs: list[list[int]]) -> list[list[bool]]:
-    """Whether each occurred before, in one set."""
+def again(runs: list[list[int]]) -> list[list[int]]:
+    """Places in each task of values that occurred before, in one set."""
     seen: set[int] = set()
     answers = []
     for run in runs:
         answers.append([])
-        for value in run:
-            answers[-1].append(value in seen)
+        for place, value in enumerate(run):
+            if value in seen:
+                answers[-1].append(place)
             seen.add(value)
     return answers
 
 
-@settings(max_examples=200, deadline=None)
-@given(runs=RUNS, tasks=st.integers(1, 5), memory=st.sampled_from([40, 120, 1 << 20]))
-def test_range_comparison_equals_one_set(runs: list[list[int]], tasks: int, memory: int) -> None:
-    stored = [np.unique(np.array(run, dtype=np.uint64)) for run in runs]
-    elsewhere: list[list[np.ndarray]] = [[] for _ in runs]
-    for low, high in split(1 << 64, tasks):
-        for number, pieces in enumerate(repeated(stored, low, high, memory)):
-            elsewhere[number] += pieces
-    answers = []
-    for run, pieces in zip(runs, elsewhere, strict=True):
-        joined = np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])
-        assert (np.diff(joined.astype(object)) > 0).all()  # ascending, as `Seen` needs it
-        answers.append(Seen(joined).again(run))
-    assert answers == slow(runs)
+@settings(max_examples=100, deadline=None)
+@given(runs=RUNS, tasks=st.integers(1, 5), size=st.integers(1, 12), memory=st.integers(80, 999))
+def test_range_comparison_equals_one_set(
+    runs: list[list[int]], tasks: int, size: int, memory: int
+) -> None:
+    """Whatever the number of files of a task, of ranges, and of hashes that fit into memory."""
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paragraphs_of_pages, "MEMORY", memory)
+        hashes, found = Path(place, "hashes"), Path(place, "found")
+        for rank, run in enumerate(runs):
+            for start in range(0, max(1, len(run)), size):
+                rows = sorted_hashes(run[start : start + size], start)
+                save(hashes / f"{rank:05d}-{start:010d}.npy", rows)
+        for rank in range(tasks):
+            list(FindRepeated(hashes, found).run(rank=rank, world_size=tasks))
+        for rank, run in enumerate(runs):
+            values, places = DropRepeated(found)._of_task(rank)
+            assert places.tolist() == again(runs)[rank]
+            assert values.tolist() == [run[at] for at in places.tolist()]
 
 
-def test_files_of_hashes(tmp_path: Path) -> None:
-    for hashes in ([5, 1 << 63, 5, 0], []):
-        save_hashes(tmp_path / "a.npy", {*hashes})
-        assert load_hashes(tmp_path / "a.npy").tolist() == sorted({*hashes})
-    pieces = {2: [np.array([4], np.uint64)], 0: [], 1: [np.array([3, 9, 11], np.uint64)]}
-    save_pieces(tmp_path / "b.npy", pieces)
-    found = [load_piece(tmp_path / "b.npy", run).tolist() for run in (0, 1, 2, 9)]
-    assert found == [[], [3, 9, 11], [4], []]
-    whole = (tmp_path / "b.npy").read_bytes()
+def test_damaged_files_and_other_documents(tmp_path: Path) -> None:
+    path = tmp_path / "a-0.npy"
+    save(path, np.array([[0], [1], [paragraph_hash("one")]], np.uint64)[[0, 2, 1]])
+    drop = DropRepeated(tmp_path, 1)
+    (document,) = drop.run([Document("zero\nONE\ntwo", "x")])
+    assert document.text == "zero\ntwo"
+    with pytest.raises(ModtokError, match="x: other documents than those that were compared; give"):
+        list(drop.run([Document("zero\ntwo", "x")]))
+    whole = path.read_bytes()
     for damaged in (b"", whole[:20], whole[:-8] + b"x"):
-        (tmp_path / "b.npy").write_bytes(damaged)
-        for load in (load_hashes, lambda path: load_piece(path, 1)):
-            with pytest.raises(ModtokError, match="damaged hash file; build with --force"):
-                load(tmp_path / "b.npy")
+        path.write_bytes(damaged)
+        with pytest.raises(ModtokError, match="damaged hash file; build with --force"):
+            load(path)
 
 
 def test_paragraph_equality() -> None:
