@@ -8,19 +8,17 @@ memory. If it dies, the page is dropped and the next one gets a new child.
 
 from __future__ import annotations
 
-import os
 import re
 import resource
-import select
 import signal
-import struct
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from html import unescape
-from typing import IO, Literal
+from multiprocessing.connection import Connection
+from typing import Any, Literal
 from unicodedata import category
 
 from modtok_cli.base.errors import ModtokError
@@ -29,9 +27,7 @@ from modtok_cli.base.processes import die_with_parent, environment
 SECONDS = 5.0
 MEMORY = 2 << 30
 _WALL = 60.0  # for a child that neither works nor answers, such as one that is swapped out
-_REQUEST = struct.Struct("<I")  # size of the page
-_ANSWER = struct.Struct("<BI")  # 0 text or 1 error, size
-_READY = b"r"
+_TEXT = "text "  # the begin of an answer that is no error
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # except tab and line feed
 _JOINER = re.compile("&(?:zwn?j|[lr]rm|#820[4-7]|#[xX]200[c-fC-F]);")
 _INVISIBLE = "\xad\ufeff"  # of no word: a place to break it, a byte order mark
@@ -105,6 +101,7 @@ class Sandbox:
     ) -> None:
         self._arguments = (str(seconds), str(memory), extractor)
         self._child: subprocess.Popen[bytes] | None = None
+        self._pipe: Any = None
 
     def main_text(self, html: str) -> str:
         """Main text of a page, as `clean` gives it.
@@ -114,70 +111,58 @@ class Sandbox:
             ModtokError: the child does not start, which is no fault of the page.
         """
         if self._child is None or self._child.poll() is not None:
-            self._child = self._start()
-        data = html.encode(errors="replace")
+            self._start()
         try:
-            return self._ask(_REQUEST.pack(len(data)) + data)
-        except (BrokenPipeError, EOFError):
-            status = self._end()
-            # SIGPROF is the limit of one page; SIGXCPU would count the lifetime of the child.
-            raise Failed("timeout" if status == -signal.SIGPROF else "crash") from None
+            self._pipe.send_bytes(html.encode(errors="replace"))
+            answer = self._receive().decode()
         except TimeoutError:
-            self._end()
+            self.close()
             raise Failed("timeout") from None
-
-    def _ask(self, request: bytes) -> str:
-        child = self._child
-        assert child is not None
-        assert child.stdin is not None
-        assert child.stdout is not None
-        child.stdin.write(request)
-        child.stdin.flush()
-        status, size = _ANSWER.unpack(_read(child.stdout, _ANSWER.size))
-        answer = _read(child.stdout, size).decode()
-        if status:
+        except (OSError, EOFError):  # the child died
+            # SIGPROF is the limit of one page; SIGXCPU would count the lifetime of the child.
+            is_late = self.close() == -signal.SIGPROF
+            raise Failed("timeout" if is_late else "crash") from None
+        if not answer.startswith(_TEXT):
             raise Failed(f"parser error: {answer}")
-        return answer
+        return answer.removeprefix(_TEXT)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "modtok_cli.corpus.sandbox", *self._arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(),
-        )
-        assert child.stdout is not None
+    def _receive(self) -> bytes:
+        if not self._pipe.poll(_WALL):
+            raise TimeoutError
+        message: bytes = self._pipe.recv_bytes()
+        return message
+
+    def _start(self) -> None:
+        self.close()
+        here, there = socket.socketpair()
+        with there:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "modtok_cli.corpus.sandbox", *self._arguments],
+                stdin=there.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment(),
+            )
+        self._pipe = Connection(here.detach())
         try:
-            _read(child.stdout, len(_READY))
-        except (EOFError, TimeoutError) as error:
-            child.kill()
+            self._receive()
+        except (OSError, EOFError) as error:
             raise ModtokError(
-                f"the process that parses pages does not start (status {child.wait()})",
+                f"the process that parses pages does not start (status {self.close()})",
                 remedy="free memory, or raise the limit of ulimit -v",
             ) from error
-        return child
 
-    def _end(self) -> int | None:
+    def close(self) -> int:
+        """Stop the child; its exit status."""
         child, self._child = self._child, None
         if child is None:
-            return None
+            return 0
+        self._pipe.close()  # a child that waits for a page ends
         try:
-            status = child.wait(timeout=1)
+            return child.wait(timeout=1)
         except subprocess.TimeoutExpired:
             child.kill()
-            status = child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe:
-                with suppress(BrokenPipeError):
-                    pipe.close()
-        return status
-
-    def close(self) -> None:
-        """Stop the child."""
-        if self._child and self._child.stdin:
-            self._child.stdin.close()
-        self._end()
+            return child.wait()
 
     def __enter__(self) -> Sandbox:
         return self
@@ -186,30 +171,8 @@ class Sandbox:
         self.close()
 
 
-def _read(pipe: IO[bytes], size: int) -> bytes:
-    """Read exactly `size` bytes of a child's answer.
-
-    Raises:
-        EOFError: the child died.
-        TimeoutError: the child does not answer.
-    """
-    handle = pipe.fileno()
-    pieces = []
-    deadline = time.monotonic() + _WALL
-    while size:
-        ready, _, _ = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise TimeoutError
-        piece = os.read(handle, min(size, 1 << 20))
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
-
-
 def serve(seconds: float, memory: int, extractor: str) -> None:
-    """Main loop of the child: answer requests on standard input."""
+    """Main loop of the child: answer pages that come through the socket at standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the child
     die_with_parent()
     highest = resource.getrlimit(resource.RLIMIT_AS)[1]  # `ulimit -v`, which cannot be raised
@@ -217,21 +180,20 @@ def serve(seconds: float, memory: int, extractor: str) -> None:
         memory = min(memory, highest)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
     extract = EXTRACTORS[extractor]
     extract("<p>imports the library</p>")  # which does not count as time of a page
-    sink.write(_READY)
-    sink.flush()
-    while header := source.read(_REQUEST.size):
-        html = source.read(*_REQUEST.unpack(header)).decode()
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal has no handler and kills
-        try:
-            status, answer = 0, clean(extract(html)).encode()
-        except Exception as error:
-            status, answer = 1, f"{type(error).__name__}: {error}".encode(errors="replace")[:500]
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        sink.write(_ANSWER.pack(status, len(answer)) + answer)
-        sink.flush()
+    pipe = Connection(sys.stdin.fileno())
+    pipe.send_bytes(b"ready")
+    with suppress(EOFError, OSError):  # the parent has closed its end
+        while True:
+            html = pipe.recv_bytes().decode()
+            signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal has no handler and kills
+            try:
+                answer = _TEXT + clean(extract(html))
+            except Exception as error:
+                answer = f"{type(error).__name__}: {error}"[:500]
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            pipe.send_bytes(answer.encode(errors="replace"))
 
 
 if __name__ == "__main__":
