@@ -140,7 +140,7 @@ def build(files: list[Path], output: Path) -> CorpusReport:
     # Its statistics tell the time of the clock; of the processor is what is asked for here.
     statistics.time = SimpleNamespace(perf_counter=time.process_time)
     plan = make_plan(files, BuildSettings(), output)
-    begin(plan)
+    begin(plan.work, plan.content)
     for stage in stages_of(plan):
         for rank in range(stage.tasks):
             Tasks(copy.deepcopy(stage), plan.work / "logs").run_rank(rank)

@@ -1,9 +1,6 @@
 """`modtok corpus build`: from crawls to a directory per language and a report."""
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +11,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputDirectory, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report
+from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report, read_report
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
@@ -36,13 +33,12 @@ from modtok_cli.corpus.plan import (
     BuildSettings,
     Stage,
     begin,
+    is_begun,
     is_unfinished,
     make_plan,
-    read_json,
-    resume,
 )
 from modtok_cli.corpus.sandbox import SECONDS, Extractor
-from modtok_cli.corpus.slurm import check_no_jobs, missing, until_done
+from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize, optional_languages
 
@@ -179,44 +175,49 @@ def corpus_build(
         chosen,
     )
     check_directory(output)
-    plan = make_plan(find_files(inputs, output, progress), settings, output, force, shard_bytes)
-
-    how = (executor, workers, options)
+    plan = make_plan(find_files(inputs, output, progress), settings, output, shard_bytes)
 
     def advance(before: int | None) -> CorpusReport:
         with one_caller(output, executor):
             # What this call has built before is not built again.
-            wanted = plan if before is None else replace(plan, force=False)
-            current, finished = _begun(wanted, executor, progress)
+            finished = _begun(plan, force and before is None, executor, progress)
             if finished is None:
-                logs, stages = plan.work / "logs", stages_of(current)
-                bar = _progress(stages, logs, progress)
-                with bar if executor != "slurm" else nullcontext():
-                    run_stages(stages, logs, *how, before)
+                stages = stages_of(plan, force)
+                how = (executor, workers, options)
+                run_stages(stages, plan.work / "logs", *how, before=before, progress=progress)
                 finished = load_report(output)
         return finished
 
     return _checked(until_done(advance, wait, progress), settings, progress)
 
 
-def _begun(
-    plan: BuildPlan, executor: str, progress: Progress
-) -> tuple[BuildPlan, CorpusReport | None]:
-    """The plan, saved; or the report of a finished build."""
+def _begun(plan: BuildPlan, force: bool, executor: str, progress: Progress) -> CorpusReport | None:
+    """Report of a finished build; None if this one has begun and is to be run.
+
+    Raises:
+        UsageError: there is another build, and `force` is not set; or settings are invalid.
+    """
     from modtok_cli.corpus.publish import check_places
 
-    output, settings = Path(plan.output), plan.settings
-    if is_unfinished(plan):
-        if executor != "slurm":
-            progress.note(f"resuming the build in {output}")
-        return resume(plan), None
-    finished = _existing_report(plan, progress)
-    if finished is None:
-        _check_settings(settings)
-        check_places([output / name for name in settings.languages or ()], force=plan.force)
-        check_no_jobs(plan.work / "logs")
-        begin(plan)
-    return plan, finished
+    output, work, settings = Path(plan.output), plan.work, plan.settings
+    if is_unfinished(work):
+        if is_begun(work, plan.content):
+            if executor != "slurm":
+                progress.note(f"resuming the build in {output}")
+            return None
+        if not force:
+            raise UsageError(
+                "contains an unfinished build with other inputs or settings",
+                where=work,
+                remedy="repeat the earlier call to resume it, or pass --force to restart",
+            )
+    elif (output / REPORT).is_file() and not force:
+        return _existing_report(plan, progress)
+    _check_settings(settings)
+    check_places([output / name for name in settings.languages or ()], force=force)
+    check_no_jobs(work / "logs")
+    begin(work, plan.content)
+    return None
 
 
 def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) -> CorpusReport:
@@ -238,7 +239,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     return report
 
 
-def stages_of(plan: BuildPlan) -> list[Stage]:
+def stages_of(plan: BuildPlan, force: bool = False) -> list[Stage]:
     """Pipelines of a build, in order."""
     from modtok_cli.corpus import blocks, filters, paragraphs
     from modtok_cli.corpus.publish import Publish
@@ -275,7 +276,7 @@ def stages_of(plan: BuildPlan) -> list[Stage]:
         ([*again(), paragraphs.HashParagraphs(hashes)], shards),
         ([paragraphs.FindRepeated(hashes, repeated)], min(RANGES, shards)),
         ([*again(), paragraphs.DropRepeated(repeated, least), output], shards),
-        ([Publish(work)], 1),
+        ([Publish(plan, force)], 1),
     ]
     return [
         Stage(name, steps, tasks) for name, (steps, tasks) in zip(STAGES, pipelines, strict=True)
@@ -314,17 +315,18 @@ def _check_settings(settings: BuildSettings) -> None:
     check_languages(settings.filters, settings.languages)
 
 
-def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None:
-    """Report of a finished build with the same plan; None if there is work to do."""
+def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport:
+    """Report of a finished build with the same plan.
+
+    Raises:
+        UsageError: it is of another one.
+    """
     output = Path(plan.output)
-    if plan.force or not (output / REPORT).is_file():
-        return None
     try:
-        content: Any = read_json(output / REPORT)
-        key = content["build"]
-    except (ModtokError, KeyError, TypeError):
-        key = None
-    if key != plan.key:
+        is_same = read_report(output / REPORT).get("build") == plan.key
+    except ModtokError:
+        is_same = False
+    if not is_same:
         raise UsageError(
             "contains a corpus built from other inputs or settings",
             where=output / REPORT,
@@ -332,28 +334,3 @@ def _existing_report(plan: BuildPlan, progress: Progress) -> CorpusReport | None
         )
     progress.warn(f"{output.name} is already finished with these settings; --force rebuilds it")
     return load_report(output)
-
-
-@contextmanager
-def _progress(stages: Sequence[Stage], logs: Path, progress: Progress) -> Iterator[None]:
-    """Show how many tasks are done."""
-    stop = threading.Event()
-    total = sum(stage.tasks for stage in stages)
-    with progress.task("reading pages", total, "tasks") as task:
-
-        def follow() -> None:
-            shown = 0
-            while not stop.wait(1.0):
-                left = [len(missing(stage, logs)) for stage in stages]
-                task.advance(total - sum(left) - shown)
-                shown = total - sum(left)
-                if not left[0]:
-                    task.describe("removing repeated paragraphs")
-
-        thread = threading.Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()

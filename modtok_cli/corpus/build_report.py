@@ -1,6 +1,7 @@
 """Report of a build: what was kept and what was dropped and why, from task statistics."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.corpus.plan import FILTERS, STAGES, read_json, work_of
 
 REPORT = "corpus.json"
-SECONDS = "seconds.json"
+_TABLES = ("languages", "dropped", "changed", "bad")
 UNITS = ("pages", "paragraphs", "characters")
 STEPS = ("read", "url", "extract", "language", *FILTERS[1:], "quality", "deduplicate")
 """Names of the blocks that count, in the order of processing."""
@@ -64,21 +65,15 @@ class CorpusReport:
 def collect(work: Path, output: Path) -> CorpusReport:
     """Sum the statistics of all tasks in `work`."""
     counts: Counts = defaultdict(Counter)
-    seconds: Counter[str] = Counter()
-    report = CorpusReport(output)
-    for stage in STAGES:
-        for path in sorted((work / "logs" / stage / "stats").glob("*.json")):
-            for block in read_json(path):
-                step = block["name"].removeprefix("modtok: ")
-                seconds[step] += _total(block["time_stats"])
-                for name, value in block["stats"].items():
-                    kind, reason, language, unit = parse_label(name) or ("", "", "", "")
-                    if kind == "bad":
-                        report.bad.append({"source": language, "reason": reason, "detail": unit})
-                    # The second stage drops pages as the fourth does.
-                    elif kind and stage != STAGES[1]:
-                        counts[kind, step, reason, language][unit] += int(_total(value))
-    report.seconds = {step: round(spent, 3) for step, spent in seconds.items()}
+    report = CorpusReport(output, seconds=seconds_of(work))
+    for stage, step, block in _blocks(work):
+        for name, value in block["stats"].items():
+            kind, reason, language, unit = parse_label(name) or ("", "", "", "")
+            if kind == "bad":
+                report.bad.append({"source": language, "reason": reason, "detail": unit})
+            # The second stage drops pages as the fourth does.
+            elif kind and stage != STAGES[1]:
+                counts[kind, step, reason, language][unit] += int(_total(value))
     report.dropped = _rows(counts, "dropped")
     report.changed = _rows(counts, "changed")
     languages = sorted(key[3] for key in counts if key[:2] == ("kept", "deduplicate"))
@@ -88,6 +83,22 @@ def collect(work: Path, output: Path) -> CorpusReport:
         sizes |= {f"{unit}_before": before[unit] for unit in UNITS}
         report.languages.append({"language": name, **sizes})
     return report
+
+
+def seconds_of(work: Path) -> dict[str, float]:
+    """Time of each step over all tasks."""
+    seconds: Counter[str] = Counter()
+    for _, step, block in _blocks(work):
+        seconds[step] += _total(block["time_stats"])
+    return {step: round(spent, 3) for step, spent in seconds.items()}
+
+
+def _blocks(work: Path) -> Iterator[tuple[str, str, Any]]:
+    """(stage, step, statistics) of all blocks of all tasks."""
+    for stage in STAGES:
+        for path in sorted((work / "logs" / stage / "stats").glob("*.json")):
+            for block in read_json(path):
+                yield stage, block["name"].removeprefix("modtok: "), block
 
 
 def _total(statistic: Any) -> Any:
@@ -133,18 +144,24 @@ def load_report(output: Path) -> CorpusReport:
     Raises:
         ModtokError: there is none, or it is damaged.
     """
-    content = read_json(output / REPORT)
-    spent = work_of(output) / SECONDS
-    seconds = read_json(spent) if spent.is_file() else {}
-    names = ("languages", "dropped", "changed", "bad")
-    if not (isinstance(content, dict) and all(_is_rows(content.get(name)) for name in names)):
+    content = read_report(output / REPORT)
+    return CorpusReport(
+        output, **{name: content[name] for name in _TABLES}, seconds=seconds_of(work_of(output))
+    )
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Content of a report.
+
+    Raises:
+        ModtokError: it is missing or damaged.
+    """
+    content: Any = read_json(path)
+    if not (isinstance(content, dict) and all(_is_rows(content.get(name)) for name in _TABLES)):
         raise ModtokError(
-            "not a report of modtok corpus build",
-            where=output / REPORT,
-            remedy="build with --force",
+            "not a report of modtok corpus build", where=path, remedy="build with --force"
         )
-    rows = {name: content[name] for name in names}
-    return CorpusReport(output, **rows, seconds=seconds)
+    return content
 
 
 def _is_rows(value: Any) -> bool:

@@ -8,7 +8,7 @@ a task that counts holds the unique words of its files in one language, or `memo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,6 @@ import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
-from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Data, Force, Langs, OutputDirectory, Threads
 from modtok_cli.base.progress import SILENT, Progress
@@ -32,7 +31,7 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import JOBS, PLAN, Job, Stage, check_name, discard, read_json
+from modtok_cli.corpus.plan import JOBS, PLAN, Stage, begin, check_name, discard, is_begun
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import (
     checked_memory,
@@ -149,7 +148,7 @@ def corpus_count(
 
     def advance(before: int | None) -> list[dict[str, object]]:
         with one_caller(output, executor):
-            same = (work / PLAN).is_file() and read_json(work / PLAN) == plan
+            same = is_begun(work, plan)
             current = all(finished(places[name], paths, reading) for name, paths in files.items())
             reported = not (same and (work / "logs" / JOBS).exists())
             again = force and before is None  # otherwise this call has counted already
@@ -159,16 +158,27 @@ def corpus_count(
                         f"{output.name}: already counted from these files; --force counts again"
                     )
             else:
-                _begin(work, plan, same, again)
-                if same and executor != "slurm":
+                if not same:
+                    _begin(work, plan, again)
+                elif executor != "slurm":
                     progress.note(f"resuming the count in {output}")
-                with progress.task("counting words", None, "files"):
-                    run_stages(pipelines, work / "logs", executor, workers, options, before)
+                how = (executor, workers, options)
+                run_stages(pipelines, work / "logs", *how, before=before, progress=progress)
                 same = True
             discard(work, ignore_errors=True)
             return [row_of(read_header(place), place, not same) for place in places.values()]
 
     return until_done(advance, wait, progress)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One count or merge: input files and output table. `last`: the final table of a language."""
+
+    language: str
+    inputs: tuple[str, ...]
+    output: str
+    last: bool
 
 
 Task = list[Job]
@@ -234,21 +244,17 @@ def tasks_of(
     return stages
 
 
-def _begin(work: Path, plan: Any, same: bool, force: bool) -> None:
+def _begin(work: Path, plan: Any, force: bool) -> None:
     """Save the plan of a count that is not there yet.
 
     Raises:
         UsageError: another count is unfinished, or jobs on Slurm write to it.
     """
-    if same:
-        return
-    if work.exists():
-        if (work / PLAN).is_file() and not force:
-            raise UsageError(
-                "contains an unfinished count of other files",
-                where=work,
-                remedy="repeat the earlier call to resume it, or pass --force to restart",
-            )
-        check_no_jobs(work / "logs")
-        discard(work)
-    write_bytes(work / PLAN, orjson.dumps(plan))
+    if (work / PLAN).is_file() and not force:
+        raise UsageError(
+            "contains an unfinished count of other files",
+            where=work,
+            remedy="repeat the earlier call to resume it, or pass --force to restart",
+        )
+    check_no_jobs(work / "logs")
+    begin(work, plan)

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
@@ -16,10 +16,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import starting_processes
+from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.corpus.plan import JOBS, Stage
 from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
 from modtok_cli.corpus.ray_tasks import run_on_ray
-from modtok_cli.corpus.slurm import Jobs, check_no_jobs
+from modtok_cli.corpus.slurm import Jobs, check_no_jobs, missing
 from modtok_cli.text.parallel import cores
 
 _LOOK_SECONDS = 2.0
@@ -109,7 +110,9 @@ def run_stages(
     kind: str = "local",
     workers: int | None = None,
     options: Mapping[str, Any] | None = None,
+    *,
     before: int | None = None,
+    progress: Progress = SILENT,
 ) -> None:
     """Run the stages. Finished tasks are not repeated.
 
@@ -126,10 +129,13 @@ def run_stages(
         Jobs(stages, logs, workers, options or {}).advance(before)
     else:
         check_no_jobs(logs)
-        if kind == "ray":
-            run_on_ray(stages, logs, workers, options or {})
-        else:
-            _run_here(stages, logs, workers or cores())
+        total = sum(stage.tasks for stage in stages)
+        with progress.task("running tasks", total, "tasks") as task:
+            task.advance(total - sum(len(missing(stage, logs)) for stage in stages))
+            if kind == "ray":
+                run_on_ray(stages, logs, workers, options or {}, task)
+            else:
+                _run_here(stages, logs, workers or cores(), task)
     (logs / JOBS).unlink(missing_ok=True)
 
 
@@ -147,7 +153,7 @@ def one_caller(output: Path, kind: str) -> Iterator[None]:
                     output.rmdir()
 
 
-def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
+def _run_here(stages: Sequence[Stage], logs: Path, workers: int, task: Task) -> None:
     """Run every stage in a pool that detects killed workers."""
     from modtok_cli.corpus.tasks import Tasks
 
@@ -173,9 +179,10 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
                 futures = [pool.submit(executor.run_rank, rank) for rank in ranks]
             pending: set[Future[Any]] = set(futures)
             while pending:
-                done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+                done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in done:
                     future.result()
+                    task.advance()
                 if pending and not _is_managed(pool):
                     raise BrokenProcessPool("its manager died")
     except BrokenProcessPool as error:

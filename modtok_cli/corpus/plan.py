@@ -6,8 +6,7 @@ therefore run anywhere, be repeated, and be run by a later process with the same
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.base.records import from_json
 from modtok_cli.corpus.sandbox import SECONDS, Extractor
 
-VERSION = 4
+VERSION = 5
 FILTERS = ("url", "gopher-repetition", "gopher-quality", "c4", "pii")
 """Filters that can be switched on, in the order of their work."""
 STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
@@ -80,7 +78,6 @@ class BuildPlan:
     stamps: dict[str, tuple[int, int]]
     output: str
     directory: str
-    force: bool
 
     @property
     def work(self) -> Path:
@@ -88,26 +85,15 @@ class BuildPlan:
         return work_of(Path(self.output))
 
     @property
-    def key(self) -> dict[str, Any]:
-        """Fields that must be equal for an existing build to be the same one."""
-        content = asdict(self)
-        key: dict[str, Any] = orjson.loads(
-            orjson.dumps(
-                {"version": VERSION}
-                | {name: content[name] for name in ("settings", "shards", "stamps")}
-            )
-        )
-        return key
+    def content(self) -> Any:
+        """The plan as in JSON; a moved or copied build would write to its original location."""
+        return orjson.loads(orjson.dumps({"version": VERSION} | asdict(self)))
 
-
-@dataclass(frozen=True)
-class Job:
-    """One count or merge: input files and output table. `last`: the final table of a language."""
-
-    language: str
-    inputs: tuple[str, ...]
-    output: str
-    last: bool
+    @property
+    def key(self) -> Any:
+        """Fields that must be equal for a finished build to be the same one."""
+        content = self.content
+        return {name: content[name] for name in ("version", "settings", "shards", "stamps")}
 
 
 def work_of(output: Path) -> Path:
@@ -119,7 +105,6 @@ def make_plan(
     files: Sequence[Path],
     settings: BuildSettings,
     output: Path,
-    force: bool = False,
     shard_bytes: int = SHARD_BYTES,
 ) -> BuildPlan:
     """Group sorted files into shards and record the stamps of files and models.
@@ -143,9 +128,7 @@ def make_plan(
     stamps |= {str(model): _stamp(model) for model in models if model.is_file()}
     # Tasks may run in another directory or on another node: paths are absolute, file names are not.
     here = Path.cwd()
-    return BuildPlan(
-        settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here), force
-    )
+    return BuildPlan(settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here))
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -165,45 +148,24 @@ def check_name(path: Path) -> None:
         ) from error
 
 
-def is_unfinished(plan: BuildPlan) -> bool:
-    """Whether the same build was started and not finished, or jobs on Slurm finished it unseen.
-
-    Raises:
-        UsageError: another build was, and `force` is not set.
-    """
-    if not (plan.work / PLAN).is_file():
-        return False
-    if is_done(plan.work) and not (plan.work / "logs" / JOBS).exists():
-        return False
+def is_begun(work: Path, plan: Any) -> bool:
+    """Whether a directory has this plan, as in JSON."""
     try:
-        saved = load_plan(str(plan.work))
-        # Not only the key: a moved or copied build would write to its original location.
-        same = (saved.key, saved.output, saved.directory) == (
-            plan.key,
-            plan.output,
-            plan.directory,
-        )
-    except ModtokError:
-        same = False
-    if not same and not plan.force:
-        raise UsageError(
-            "contains an unfinished build with other inputs or settings",
-            where=plan.work,
-            remedy="repeat the earlier call to resume it, or pass --force to restart",
-        )
-    return same
+        return (work / PLAN).is_file() and bool(read_json(work / PLAN) == plan)
+    except ModtokError:  # damaged
+        return False
 
 
-def is_done(work: Path) -> bool:
-    """Whether the last stage of the build in `work` is finished."""
-    return (work / "logs" / STAGES[-1] / "completions" / "00000").exists()
+def is_unfinished(work: Path) -> bool:
+    """Whether a build in `work` is unfinished, or was finished by jobs on Slurm unseen."""
+    is_done = (work / "logs" / STAGES[-1] / "completions" / "00000").exists()
+    return (work / PLAN).is_file() and (not is_done or (work / "logs" / JOBS).exists())
 
 
-def begin(plan: BuildPlan) -> None:
-    """Create the work directory of `plan`, replacing any other."""
-    discard(plan.work)
-    plan.work.mkdir(parents=True)
-    _save(plan)
+def begin(work: Path, plan: Any) -> None:
+    """Create a work directory, replacing any other."""
+    discard(work)
+    write_bytes(work / PLAN, orjson.dumps(plan))
 
 
 def discard(work: Path, *, ignore_errors: bool = False) -> None:
@@ -214,36 +176,6 @@ def discard(work: Path, *, ignore_errors: bool = False) -> None:
     if work.exists():
         (work / PLAN).unlink(missing_ok=True)
         shutil.rmtree(work, ignore_errors=ignore_errors)
-
-
-def resume(plan: BuildPlan) -> BuildPlan:
-    """Saved plan of the same build; updated if `force` is new."""
-    saved = load_plan(str(plan.work))
-    if plan.force and not saved.force:
-        saved = replace(saved, force=True)
-        _save(saved)
-    return saved
-
-
-def _save(plan: BuildPlan) -> None:
-    write_bytes(plan.work / PLAN, orjson.dumps({"version": VERSION} | asdict(plan)))
-    load_plan.cache_clear()
-
-
-@cache
-def load_plan(work: str) -> BuildPlan:
-    """Load the plan of a work directory.
-
-    Raises:
-        ModtokError: there is none, or it is of another version.
-    """
-    path = Path(work) / PLAN
-    content = read_json(path)
-    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
-        raise ModtokError(
-            "created by another version of modtok", where=work, remedy="build with --force"
-        )
-    return from_json(BuildPlan, content, str(path))
 
 
 def read_json(path: Path) -> Any:

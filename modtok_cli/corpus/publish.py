@@ -14,65 +14,53 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import FileStep
-from modtok_cli.corpus.build_report import REPORT, SECONDS, collect, load_report
+from modtok_cli.corpus.build_report import REPORT, collect, read_report
 from modtok_cli.corpus.language import NAME
 from modtok_cli.corpus.parts import is_part, read_part
-from modtok_cli.corpus.plan import BuildPlan, load_plan, read_json
+from modtok_cli.corpus.plan import BuildPlan
 from modtok_cli.text.streams import Broken
 
 _FIELDS = {"text", "lang", "lang_score", "source"}
-_STALE = "stale.json"
+_REPLACED = "replaced.json"
 # Statistics and bad records of the tasks stay: a build killed at its very end reports them again.
 _BETWEEN = ("pages", "scores", "hashes", "repeated", "out")
 
 
 class Publish(FileStep):
-    """Datatrove block that runs `publish`, in one task."""
+    """Datatrove block that moves the languages to the output, then writes the report; one task."""
 
     name = "publish"
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, plan: BuildPlan, force: bool = False) -> None:
         super().__init__()
-        self.work = str(work)
+        self.plan, self.force = plan, force
 
     def _do(self, rank: int, world_size: int) -> None:
-        publish(load_plan(self.work))
+        """Do it, also if an earlier attempt was killed.
 
-
-def publish(plan: BuildPlan) -> None:
-    """Move the languages to the output directory, then write the report.
-
-    Raises:
-        UsageError: a language's directory exists, and the build may not replace it.
-    """
-    output, out = Path(plan.output), plan.work / "out"
-    fresh = sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
-    places = [output / entry.name for entry in fresh]
-    check_places(places, force=plan.force)
-    report = collect(plan.work, output)
-    noted = plan.work / _STALE  # exists if an earlier attempt was killed
-    if not noted.is_file():
-        stale = replaced_folders(output) if plan.force else []
-        names = [entry.name for entry in fresh]
-        write_bytes(noted, orjson.dumps({"stale": stale, "written": names}))
-    folders = read_json(noted)
-    (output / REPORT).unlink(missing_ok=True)  # no longer valid
-    for entry, place in zip(fresh, places, strict=True):
-        if place.exists():
-            _remove(place)
-        entry.replace(place)
-    for name in folders["stale"]:
-        if name not in folders["written"]:
-            _remove(output / name)
-    fsync_directory(output)
-    content = {"format": "modtok corpus", "build": plan.key} | asdict(report)
-    # The report of the same build is always the same; what varies is stored beside the logs.
-    seconds = content.pop("seconds")
-    del content["output"]
-    write_bytes(plan.work / SECONDS, orjson.dumps(seconds))
-    write_bytes(output / REPORT, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    for name in _BETWEEN:
-        shutil.rmtree(plan.work / name, ignore_errors=True)
+        Raises:
+            UsageError: a language's directory exists, and the build may not replace it.
+        """
+        work, output = self.plan.work, Path(self.plan.output)
+        out, before = work / "out", work / _REPLACED
+        fresh = sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
+        check_places([output / entry.name for entry in fresh], force=self.force)
+        report = collect(work, output)
+        if (output / REPORT).exists():  # no longer valid
+            (output / REPORT).replace(before)
+        for entry in fresh:
+            _remove(output / entry.name)
+            entry.replace(output / entry.name)
+        for name in replaced_folders(before, output):
+            if name not in {row["language"] for row in report.languages}:
+                _remove(output / name)
+        fsync_directory(output)
+        # The report of the same build is always the same; what varies is in the logs.
+        content = {"format": "modtok corpus", "build": self.plan.key} | asdict(report)
+        del content["output"], content["seconds"]
+        write_bytes(output / REPORT, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+        for name in _BETWEEN:
+            shutil.rmtree(work / name, ignore_errors=True)
 
 
 def _remove(place: Path) -> None:
@@ -100,21 +88,19 @@ def check_places(places: Iterable[Path], *, force: bool) -> None:
             )
 
 
-def replaced_folders(output: Path) -> list[str]:
-    """Directories of the existing corpus that may be removed, by its report.
+def replaced_folders(report: Path, output: Path) -> list[str]:
+    """Directories of an earlier corpus that may be removed, by its report.
 
     Whatever the report says, only directories directly in `output` that contain nothing but parts
     of a build qualify. Without a report, and if it is damaged, there are none.
     """
-    if not (output / REPORT).is_file():
-        return []
     try:
-        report = load_report(output)
-    except ModtokError:  # damaged, and about to be replaced
+        rows = read_report(report)["languages"]
+    except ModtokError:
         return []
     return [
         name
-        for name in (row.get("language") for row in report.languages)
+        for name in (row.get("language") for row in rows)
         if isinstance(name, str)
         and NAME.fullmatch(name)
         and (output / name).is_dir()

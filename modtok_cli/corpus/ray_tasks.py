@@ -7,11 +7,12 @@ executor for Ray runs a task in a further process of a worker, and waits forever
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Task
 from modtok_cli.corpus.plan import Stage
 from modtok_cli.corpus.slurm import missing
 from modtok_cli.text.parallel import cores
@@ -23,7 +24,11 @@ _RETRIES = 3
 
 
 def run_on_ray(
-    stages: Sequence[Stage], logs: Path, workers: int | None, options: Mapping[str, Any]
+    stages: Sequence[Stage],
+    logs: Path,
+    workers: int | None,
+    options: Mapping[str, Any],
+    task: Task,
 ) -> None:
     """Run the stages, at most `workers` tasks at a time.
 
@@ -42,7 +47,8 @@ def run_on_ray(
         _start(ray, workers)
     try:
         for stage in stages:
-            _run_stage(ray, stage, logs, workers, _needs(options))
+            for _ in _run_stage(ray, stage, logs, workers, _needs(options)):
+                task.advance()
     except ray.exceptions.RayTaskError as error:  # raised by the task itself
         cause = error.cause
         if isinstance(cause, ModtokError):
@@ -98,7 +104,8 @@ def _needs(options: Mapping[str, Any]) -> dict[str, float]:
 
 def _run_stage(
     ray: Any, stage: Stage, logs: Path, workers: int | None, needs: Mapping[str, float]
-) -> None:
+) -> Iterator[None]:
+    """Run a stage; an item for each task that is done."""
     from modtok_cli.corpus.tasks import Tasks
 
     waiting = missing(stage, logs)
@@ -113,6 +120,7 @@ def _run_stage(
                 running.append(task.remote(executor, waiting.pop(0)))
             done, running = ray.wait(running)
             ray.get(done)
+            yield
     finally:
         for each in running:
             ray.cancel(each, force=True)

@@ -1,14 +1,14 @@
 """Jobs of a build or count on Slurm: submitted once, asked how they are, repeated where they fail.
 
-Every stage is an array of jobs that depends on the stage before. Names of jobs are random, unique
-to the output, and saved in `logs/jobs.json` before anything is submitted, so the jobs of a killed
-caller are found. What is done is known by datatrove's completion marks, what lives by `squeue`;
-accounting (`sacct`), which many clusters lack, is not needed.
+Every stage is an array of jobs that depends on the stage before; Slurm cancels it if that fails.
+Names of jobs are random, unique to the output, and saved in `logs/jobs.json` before anything is
+submitted, so the jobs of a killed caller are found. What is done is known by datatrove's completion
+marks, what lives by `squeue`; accounting (`sacct`), which many clusters lack, is not needed.
 
 A task of an array reads its rank from a list in a file that the next submission overwrites.
-Therefore a stage is submitted again only when no job of it lives. It is not if it failed as it did
-the time before, with the same line in a log and no task done in between: the call after that
-error submits it again.
+Therefore missing tasks are submitted again only when no job lives. They are not if a stage failed
+as it did the time before, with the same line in a log and no task done in between: the call after
+that error submits it again.
 """
 
 import re
@@ -30,7 +30,6 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.corpus.plan import JOBS, Stage, read_json
 
-_DEAD = "DependencyNeverSatisfied"
 _ORPHAN_SECONDS = 10.0
 """How long a job may take to appear whose submission was interrupted."""
 _POLL_SECONDS = 1.0
@@ -55,8 +54,6 @@ class Living:
     ids: list[str] = field(default_factory=list)
     running: int = 0
     waiting: int = 0
-    dead: bool = False
-    """They wait for an array that failed."""
 
 
 class Submitted(Unfinished):
@@ -122,6 +119,9 @@ class Jobs:
             )
         self._stages, self._logs = stages, logs
         self._workers, self._options = workers or -1, dict(options)
+        # Jobs that wait for one that failed would stay for ever.
+        orders = {"kill-on-invalid-dep": "yes"} | self._options.get("sbatch_args", {})
+        self._options["sbatch_args"] = orders
         is_activated = which("launch_pickled_pipeline") is not None
         if not is_activated and not {"env_command", "condaenv", "venv_path"} & set(options):
             programs = shlex.quote(str(Path(sys.executable).parent))
@@ -144,15 +144,10 @@ class Jobs:
         """Living jobs and missing ranks by stage."""
         # In this order: a task that ends in between is done, not failed.
         living = _living(self._record["name"], [stage.name for stage in self._stages])
-        is_dead = False
-        for here in (living[stage.name] for stage in self._stages if stage.name in living):
-            here.dead = is_dead = is_dead or here.dead  # later stages wait for it
         return living, {stage.name: missing(stage, self._logs) for stage in self._stages}
 
     def advance(self, before: int | None) -> None:
-        """Submit tasks that are neither done nor alive; return if all are done.
-
-        Later stages that wait for a failed array are cancelled, and submitted anew with it.
+        """Submit the missing tasks if no job lives; return if none is missing.
 
         Raises:
             Unfinished: jobs live.
@@ -162,35 +157,24 @@ class Jobs:
         self._settle()
         living, ranks = self._look()
         left = sum(map(len, ranks.values()))
-        self._cancel([each for each in living.values() if each.dead])
-        living = {name: each for name, each in living.items() if not each.dead}
-        if not left and not living:
-            return
         state = self._state(living, ranks)
-        if before is not None and left >= before and not living:
-            raise ModtokError(
-                f"no task succeeded any more: {state}",
-                where=self.output,
-                remedy="repeat the call to run them again",
-            )
-        after: list[str] = []
-        new = 0
-        for stage in self._stages:
-            here = living.get(stage.name)
-            if here and new:  # it waits for a failed array that was just replaced
-                self._cancel([here])
-                here = None
-            if here:
-                after = here.ids
-            elif not ranks[stage.name]:
-                after = []
-            elif after and not new and stage.name in self._record["ids"]:
-                break  # it was cancelled: a task of the array before has failed
-            else:
-                self._refuse_repeated(stage.name, ranks[stage.name])
+        if not living:
+            if not left:
+                return
+            if before is not None and left >= before:
+                raise ModtokError(
+                    f"no task succeeded any more: {state}",
+                    where=self.output,
+                    remedy="repeat the call to run them again",
+                )
+            waiting = [stage for stage in self._stages if ranks[stage.name]]
+            self._refuse_repeated(waiting[0].name, ranks[waiting[0].name])
+            self._save(ids={})
+            after: list[str] = []
+            for stage in waiting:
                 after = self._submit(stage, after)
-                new += len(ranks[stage.name])
-        raise Submitted(state + (f", {new} submitted" if new else ""), self, left)
+            state += f", {left} submitted"
+        raise Submitted(state, self, left)
 
     def _settle(self) -> None:
         """Wait until the job of a caller that was killed while it submitted has appeared."""
@@ -203,9 +187,6 @@ class Jobs:
         ids = {name: living.ids for name, living in found.items()}
         self._save(submitting=None, ids=self._record["ids"] | ids)
 
-    def _tasks(self, living: Living) -> int:
-        return (living.running + living.waiting) * int(self._options.get("tasks_per_job", 1))
-
     def _state(self, living: Mapping[str, Living], ranks: Mapping[str, Sequence[int]]) -> str:
         done = self._total - sum(map(len, ranks.values()))
         text = f"{done} of {self._total} tasks done"
@@ -214,7 +195,9 @@ class Jobs:
         # Only of the first unfinished stage; the others wait for it.
         first = next((stage.name for stage in self._stages if ranks[stage.name]), "")
         if first in self._record["ids"]:
-            failed = len(ranks[first]) - self._tasks(living.get(first, Living()))
+            here = living.get(first, Living())
+            alive = (here.running + here.waiting) * int(self._options.get("tasks_per_job", 1))
+            failed = len(ranks[first]) - alive
             if failed > 0:
                 found = self._failure(first, ranks[first])
                 where = ": ".join(map(str, found)) if found else self._logs / first
@@ -288,20 +271,11 @@ class Jobs:
                 where=self._logs / stage.name,
                 remedy="check --executor-option, then repeat the call",
             ) from error
-        # Later stages have no array yet that waits for this one.
-        known = {each.name: self._record["ids"].get(each.name, []) for each in self._stages}
-        earlier = list(known)[: list(known).index(stage.name)]
-        self._save(
-            submitting=None, ids={name: known[name] for name in earlier} | {stage.name: ids.found}
-        )
+        self._save(submitting=None, ids=self._record["ids"] | {stage.name: ids.found})
         return ids.found
 
-    def _cancel(self, living: Sequence[Living]) -> None:
-        if ids := [each for stage in living for each in stage.ids]:
-            _slurm("scancel", *ids)
-
     def watch(self, progress: Progress) -> None:
-        """Wait until no job lives that can still run."""
+        """Wait until no job lives."""
         shown, pause, failing = 0, _POLL_SECONDS, None
         with progress.task("tasks on Slurm", self._total, "tasks") as task:
             while True:
@@ -316,7 +290,7 @@ class Jobs:
                     done = self._total - sum(map(len, ranks.values()))
                     task.advance(done - shown)
                     shown = done
-                    if all(each.dead for each in living.values()):
+                    if not living:
                         return
                 time.sleep(pause)
                 pause = min(1.5 * pause, 15 * _POLL_SECONDS)
@@ -348,16 +322,15 @@ def _living(name: str, stages: Sequence[str]) -> dict[str, Living]:
     names = {f"{name}-{stage}": stage for stage in stages}
     found: dict[str, Living] = {}
     lines = _slurm(
-        "squeue", "--noheader", "--array", f"--name={','.join(names)}", "--format=%j|%F|%t|%r"
+        "squeue", "--noheader", "--array", f"--name={','.join(names)}", "--format=%j|%F|%t"
     )
     for line in lines.splitlines():
-        job, number, state, reason = line.split("|", 3)
+        job, number, state = line.split("|")
         living = found.setdefault(names[job], Living())
         if number not in living.ids:
             living.ids.append(number)
         living.running += state != "PD"
         living.waiting += state == "PD"
-        living.dead = living.dead or reason.strip("()") == _DEAD
     return found
 
 

@@ -94,6 +94,8 @@ def read_warc(path: Path, limit: int = MAX_BYTES) -> Iterator[Record]:
             start: int | None = 0
             while start is not None:
                 start = yield from archive.records(start)
+            if archive.is_silent:
+                yield Bad(0, "no WARC record")
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror or error}", where=path) from error
 
@@ -104,6 +106,7 @@ class _Archive:
     def __init__(self, handle: BinaryIO, limit: int) -> None:
         self._handle, self._limit = handle, limit
         magic = handle.read(8)
+        self.is_silent = bool(magic)  # until a record or damage is found
         self._head = b""
         self._mark = _GZIP if magic.startswith(_GZIP) else _PLAIN
         if magic.startswith((_ZSTD, _DICTIONARY)):
@@ -118,7 +121,7 @@ class _Archive:
         place, is_open = start, True
         try:
             for record in self._from(start):
-                place, is_open = record.stream_pos, True
+                place, is_open, self.is_silent = record.stream_pos, True, False
                 found, is_whole = _read(record, place, self._limit)
                 if self._lost:
                     yield self._lost
@@ -130,6 +133,7 @@ class _Archive:
         except OSError as error:
             if error.errno is not None:  # of the file, not of its content
                 raise
+            self.is_silent = False
             first, after = self._next(place)
             bad = Bad(place if is_open else first, "damaged", str(error))
             # Behind a whole record the next search may find the damaged one, which is then told.

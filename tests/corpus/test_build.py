@@ -25,10 +25,11 @@ from helpers.killed_stages import deadly, script
 from helpers.processes import alive_in_session
 from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.records import from_json
 from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_report import load_report
-from modtok_cli.corpus.plan import STAGES, load_plan, work_of
+from modtok_cli.corpus.plan import STAGES, BuildPlan, read_json
 
 CODE = "if a[1] < {2}:\n    return [\n        (),\n    ]"
 NOISE = " ".join(f"{n:x}{n * 7919 % 1000:03d}" for n in range(300))
@@ -223,6 +224,9 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
         patched.setattr(build, "stages_of", deadly(build.stages_of, STAGES[-2]))
         with pytest.raises(ModtokError, match="a worker was killed"):
             corpus_build(**new, force=True, **SETTINGS)
+    content = read_json(data / ".corpus-build" / "plan.json")
+    del content["version"]
+    plan = from_json(BuildPlan, content, "plan")
     with monkeypatch.context() as patched:  # when the old report is gone, and its languages not
 
         def stop(_: Path) -> None:
@@ -230,7 +234,7 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
 
         patched.setattr(publish, "_remove", stop)
         with pytest.raises(KeyboardInterrupt):
-            publish.publish(load_plan(str(work_of(data))))
+            list(build.stages_of(plan, force=True)[-1].blocks[0].run())
     assert not (data / "corpus.json").exists()
     corpus_build(**new, force=True, **SETTINGS)
     assert len(records_of(data / "fi")) == 1

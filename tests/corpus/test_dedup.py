@@ -115,7 +115,7 @@ def build_here(inputs: list[Path], output: Path) -> None:
     """A build with its tasks in this process, where things can be patched."""
     chosen = BuildSettings(("fi",), min_characters=1)
     plan = make_plan(inputs, chosen, output, shard_bytes=1)
-    begin(plan)
+    begin(plan.work, plan.content)
     for number, stage in enumerate(stages_of(plan)):
         for rank in range(stage.tasks):
             Tasks(stages_of(plan)[number], plan.work / "logs").run_rank(rank)

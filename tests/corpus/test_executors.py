@@ -176,7 +176,7 @@ def test_any_number_of_tasks_counts_and_learns_the_same(
         assert all(text[name] == tables[name] for name in ("arrays.safetensors", "tokenizer.json"))
 
 
-def here(stages: Sequence[Stage], *_: object) -> None:
+def here(stages: Sequence[Stage], *_: object, **__: object) -> None:
     """The tasks in this process, one after the other."""
     for stage in stages:
         for rank in range(stage.tasks):
@@ -202,7 +202,7 @@ def test_killed_count_resumes_without_counting_twice(
     assert written
     after: dict[Path, int] = {}
 
-    def resumed(stages: Sequence[Stage], *_: object) -> None:
+    def resumed(stages: Sequence[Stage], *_: object, **__: object) -> None:
         here(stages)
         after.update({path: path.stat().st_mtime_ns for path in written})
 

@@ -21,7 +21,6 @@ from helpers.fake_slurm import jobs_of, set_states, states
 from helpers.python_processes import Python, write_command
 from helpers.split_text import split_text
 from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
-from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import executors, slurm
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_report import load_report
@@ -96,10 +95,10 @@ def test_states_are_told_and_only_failed_tasks_repeated(held: Path, tmp_path: Pa
         assert ask(logs) == "0 of 4 tasks done, 2 running"
     finish(logs, "0-count", 0)
     set_states(first, "done", "failed", "R")
-    # One task still reads the list of tasks; what waits for the array never runs.
+    # One task still reads the list of tasks.
     assert ask(logs) == f"1 of 4 tasks done, 1 running, 1 failed (see {logs / '0-count'})"
     assert (logs / "0-count/ranks_to_run.json").read_bytes() == before
-    assert states(second) == ["cancelled"]
+    assert states(second) == ["PD"]
     finish(logs, "0-count", 2)
     set_states(first, "done", "failed", "done")
     again = f"2 of 4 tasks done, 1 failed (see {logs / '0-count'}), 2 submitted"
@@ -132,29 +131,6 @@ def test_cancelled_chain_is_submitted_again(held: Path, tmp_path: Path) -> None:
     fake_slurm.scancel(held, ["4"])
     assert ask(logs) == f"3 of 4 tasks done, 1 failed (see {logs / '1-merge'}), 1 submitted"
     assert (jobs_of(held)[4] / "after").read_text() == ""
-
-
-def test_waiting_ends_where_a_stage_never_runs(
-    held: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the stages after it only the first is known never to run."""
-    logs = tmp_path / "out" / "work" / "logs"
-    with pytest.raises(slurm.Submitted) as caught:
-        run_stages([*STAGES, Stage("2-last", [], 1)], logs, "slurm", options=OPTIONS)
-    set_states(jobs_of(held)[0], "done", "failed", "R")
-    looks: list[float] = []
-
-    def pause(seconds: float) -> None:
-        looks.append(seconds)
-        assert len(looks) == 1  # a task of the first stage runs
-        set_states(jobs_of(held)[0], "done", "failed", "done")
-
-    monkeypatch.setattr(slurm.time, "sleep", pause)
-    caught.value.jobs.watch(Silent())
-    assert looks
-    with pytest.raises(ModtokError, match="no task succeeded any more: 0 of 5 tasks done, 3 fail"):
-        caught.value.jobs.advance(5)
-    assert states(jobs_of(held)[2]) == ["cancelled"]
 
 
 CALL = """
@@ -206,8 +182,8 @@ def test_killed_caller_submits_nothing_twice(
     shutil.move(sbatch, real)
     after = call(data, tmp_path / "counts")
     said, _ = after.communicate()
-    assert f"0 of 4 tasks done, {1 if is_submitted else 4} submitted" in said
-    assert names(held) == {"0-count": 1, "1-merge": 1}
+    assert said.partition("; ")[0].endswith("done" if is_submitted else "done, 4 submitted")
+    assert names(held) == {"0-count": 1} | ({} if is_submitted else {"1-merge": 1})
 
 
 def test_a_count_is_asked_killed_and_equal(place: Path, tmp_path: Path) -> None:

@@ -226,6 +226,9 @@ def test_garbage_between_members_and_an_empty_file(tmp_path: Path) -> None:
     found = read(tmp_path / "a.warc", [*members[:3], b"\0" * 100, mark * 99, *members[3:]])
     assert [type(each).__name__ for each in found] == ["Page"] * 3 + ["Bad"] + ["Page"] * 3
     assert read(tmp_path / "b.warc", []) == []
+    for other in (b"<p>a page", compressed(b"<p>a page", "gz"), compressed(b"<p>a page", "zst")):
+        (bad,) = read(tmp_path / "c.warc", [other])
+        assert (bad.offset, bad.reason) == (0, "no WARC record")
 
 
 def blown_up(before: bytes, zeros: int, behind: bytes) -> bytes:

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LIVING = ("PD", "R")
+KILL = "#SBATCH --kill-on-invalid-dep=yes"
 
 
 def install(place: Path) -> Path:
@@ -111,16 +112,18 @@ def squeue(place: Path, words: list[str]) -> None:
     names = next(word.partition("=")[2] for word in words if word.startswith("--name=")).split(",")
     for job in jobs_of(place):
         name = (job / "name").read_text() if (job / "name").exists() else ""
+        if name and has_failed(place, job) and KILL in (job / "script").read_text():
+            scancel(place, [job.name])
         for state in states(job):
             if name in names and state in LIVING:
-                reason = "DependencyNeverSatisfied" if has_failed(place, job) else "None"
-                print(f"{name}|{job.name}|{state}|{reason}")
+                print(f"{name}|{job.name}|{state}")
 
 
 def has_failed(place: Path, job: Path) -> bool:
-    """Whether a job depends on one that failed."""
+    """Whether a job depends on one that failed, and of which no task lives."""
     before = [place / "jobs" / number for number in (job / "after").read_text().split()]
-    return any(state in ("failed", "cancelled") for each in before for state in states(each))
+    found = {state for each in before for state in states(each)}
+    return bool(found & {"failed", "cancelled"}) and not found & {*LIVING}
 
 
 def scancel(place: Path, words: list[str]) -> None:

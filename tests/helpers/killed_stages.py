@@ -32,19 +32,19 @@ class Deadly:
 
 
 def deadly(
-    real: Callable[[BuildPlan], list[Stage]],
+    real: Callable[..., list[Stage]],
     stage: str,
     victim: int = 0,
     sign: int = signal.SIGKILL,
-) -> Callable[[BuildPlan], list[Stage]]:
+) -> Callable[..., list[Stage]]:
     """`stages_of`, with a kill at the end of the first task of `stage`."""
 
-    def stages_of(plan: BuildPlan) -> list[Stage]:
+    def stages_of(plan: BuildPlan, force: bool = False) -> list[Stage]:
         return [
             replace(each, blocks=[*each.blocks, Deadly(victim, sign)])
             if each.name == stage
             else each
-            for each in real(plan)
+            for each in real(plan, force)
         ]
 
     return stages_of

@@ -24,7 +24,8 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import language
-from modtok_cli.corpus.plan import BuildSettings, begin, is_unfinished, load_plan, make_plan
+from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
 from modtok_cli.corpus.publish import replaced_folders
 from modtok_cli.inference.draft.formats import FORMATS
 from modtok_cli.modular.directory import read_references
@@ -135,19 +136,19 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
     rows = [{"language": name} for name in names]
     report: dict[str, object] = {"languages": rows, "dropped": [], "changed": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
-    assert replaced_folders(data) == ["fi"]
+    assert replaced_folders(data / "corpus.json", data) == ["fi"]
 
 
-def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
+def test_moved_plan_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the directory to write to."""
     page = tmp_path / "page.html"
     page.write_text("<p>text</p>")
-    settings = BuildSettings()
-    begin(make_plan([page], settings, tmp_path / "a"))
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan([page], BuildSettings(), Path("a"))
+    begin(plan.work, plan.content)
     (tmp_path / "a").rename(tmp_path / "b")
-    load_plan.cache_clear()
     with pytest.raises(UsageError, match="an unfinished build"):
-        is_unfinished(make_plan([page], settings, tmp_path / "b"))
+        corpus_build([page], output="b")
 
 
 def test_language_model_labels_are_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,10 +203,9 @@ def _corpus_report(path: Path) -> None:
 
 
 def _plan(path: Path) -> None:
-    from modtok_cli.corpus.plan import load_plan
+    from modtok_cli.corpus.plan import read_json
 
-    load_plan.cache_clear()
-    assert load_plan(str(path.parent)).key
+    read_json(path)
 
 
 def _pages(path: Path) -> None:

@@ -93,7 +93,8 @@ def _plan(root: Path) -> None:
 
     made = root / "made"
     settings = BuildSettings(("en",))
-    begin(make_plan([root / "crawl.warc"], settings, made))
+    plan = make_plan([root / "crawl.warc"], settings, made)
+    begin(plan.work, plan.content)
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     empty: dict[str, list] = {"dropped": [], "changed": [], "bad": []}
     report = {"format": "modtok corpus", "build": {}, "languages": [row], **empty}
