@@ -39,9 +39,8 @@ def unknown(language: str, pages: list[str]) -> float:
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     model.set_languages({*model.labels} - {language})
-    ranking = module._Ranking({*model.labels}, lambda text: model.rank(text)[: module._FIRST])
     asked = LanguageModel()
-    asked._rank = ranking
+    asked._rank = lambda text: model.rank(text)[: module._FIRST]
     return sum(asked.identify(page)[1] >= asked.threshold for page in pages) / len(pages)
 
 

@@ -8,7 +8,7 @@ a task that counts holds the unique words of its files in one language, or `memo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import JOBS, PLAN, Stage, begin, check_name, discard, is_begun
+from modtok_cli.corpus.plan import JOBS, PLAN, Job, Stage, begin, check_name, discard, is_begun
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import (
     checked_memory,
@@ -169,16 +169,6 @@ def corpus_count(
             return [row_of(read_header(place), place, not same) for place in places.values()]
 
     return until_done(advance, wait, progress)
-
-
-@dataclass(frozen=True)
-class Job:
-    """One count or merge: input files and output table. `last`: the final table of a language."""
-
-    language: str
-    inputs: tuple[str, ...]
-    output: str
-    last: bool
 
 
 Task = list[Job]

@@ -5,8 +5,7 @@ from typing import Any
 
 from modtok_cli.base.remote import path_of
 from modtok_cli.corpus.blocks import FileStep
-from modtok_cli.corpus.count import Job
-from modtok_cli.corpus.plan import PLAN, read_json
+from modtok_cli.corpus.plan import PLAN, Job, read_json
 from modtok_cli.text.corpus import count_into
 from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.reading import Reading

@@ -1,10 +1,9 @@
 """Identify the language of a page: py3langid's model, or one of fastText."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.fasttext_file import FastText, load_fasttext
@@ -24,6 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 # Wikipedia codes, used by lid.176, that differ from ISO codes.
 _WIKIPEDIA = {"als": "gsw", "bh": "bho", "eml": "egl"}
+_Ranking = tuple[set[str], Callable[[str], list[tuple[str, float]]]]
 _PREFIX = "__label__"
 _FIRST = 8  # number of best labels that are considered
 _UNKNOWN = ("und", "zxx")  # no language
@@ -54,10 +54,9 @@ class LanguageModel:
     """
 
     def __init__(self, path: Path | None = None, wanted: Sequence[str] | None = None) -> None:
-        self._rank = _fasttext(path) if path else _py3langid()
+        known, self._rank = _fasttext(path) if path else _py3langid()
         self.threshold = FASTTEXT_THRESHOLD if path else THRESHOLD
         where = path or "py3langid"
-        known = self._rank.labels
         for name in known:  # each becomes a directory name
             if not NAME.fullmatch(name):
                 raise ModtokError(
@@ -113,23 +112,13 @@ def pieces_of(text: str) -> str:
     return "".join(text[start : start + size] for start in starts)
 
 
-class _Ranking:
-    """Languages that a model knows, and a text's by score."""
-
-    def __init__(self, labels: set[str], rank: Any) -> None:
-        self.labels, self._rank = labels, rank
-
-    def __call__(self, text: str) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = self._rank(text)
-        return found
-
-
 @cache
 def _py3langid() -> _Ranking:
+    """Languages that the model knows, and a function: a text's best ones by score."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    return _Ranking(
+    return (
         {*map(normalize, model.labels)} - {*_UNKNOWN},
         lambda text: [(normalize(name), score) for name, score in model.rank(text)[:_FIRST]],
     )
@@ -142,7 +131,7 @@ def _fasttext(path: Path) -> _Ranking:
         labels, scores = model.predict(text, k=_FIRST)
         return list(zip(map(language_of_label, labels), map(float, scores), strict=True))
 
-    return _Ranking(known_languages(model), rank)
+    return known_languages(model), rank
 
 
 @cache

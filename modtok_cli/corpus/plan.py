@@ -96,6 +96,16 @@ class BuildPlan:
         return {name: content[name] for name in ("version", "settings", "shards", "stamps")}
 
 
+@dataclass(frozen=True)
+class Job:
+    """One count or merge: input files and output table. `last`: the final table of a language."""
+
+    language: str
+    inputs: tuple[str, ...]
+    output: str
+    last: bool
+
+
 def work_of(output: Path) -> Path:
     """Hidden work directory of a build in the output directory."""
     return output / ".corpus-build"
