@@ -3,12 +3,11 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -171,7 +170,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int, task: Task) -> 
             min(workers, max(len(ranks) for _, ranks in waiting)),
             mp_context=context,
             initializer=_begin_worker,
-            initargs=(os.getpid(), str(logs / "workers.log")),
+            initargs=(str(logs / "workers.log"),),
         )
     try:
         for executor, ranks in waiting:
@@ -208,18 +207,16 @@ def _is_managed(pool: ProcessPoolExecutor) -> bool:
     return thread is None or bool(thread.is_alive())
 
 
-def _begin_worker(parent: int, log: str) -> None:
-    """Initialize a worker: log to a file, ignore Ctrl-C, exit with the parent process."""
+def _begin_worker(log: str) -> None:
+    """Initialize a worker: log to a file, ignore Ctrl-C, exit with the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(handle, 2)
 
     def watch() -> None:
-        while True:
-            time.sleep(0.5)
-            try:
-                os.kill(parent, 0)
-            except ProcessLookupError:
-                os._exit(1)
+        parent = parent_process()
+        assert parent is not None
+        parent.join()  # by a pipe that its end closes: its number lives on as long as a zombie
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -190,10 +190,11 @@ def test_build_killed_in_the_first_and_the_last_stage_resumes_to_the_same_files(
     data = small / "killed"
     call = f"build.corpus_build(['crawl'], output=Path('killed'), workers=2, **{SETTINGS!r})"
     for stage in (STAGES[0], STAGES[-1]):
-        # The parent alone is killed: its workers must not live on.
+        # The parent alone is killed: its workers must not live on, also while it is a zombie.
         program = script(stage, signal.SIGKILL, call)
-        process = Python(["-c", program], cwd=small, start_new_session=True)
-        assert process.wait() == -signal.SIGKILL, stage
+        process = Python(["-c", program], cwd=small, start_new_session=True, stdout=subprocess.PIPE)
+        process.communicate()  # first until no worker has the pipe
+        assert process.returncode == -signal.SIGKILL, stage
         wait_for_the_end_of(process.pid)
         # The last stage writes the report, and was killed before it was known to be done.
         assert (data / "corpus.json").exists() == (stage == STAGES[-1]), stage
