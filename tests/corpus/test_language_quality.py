@@ -28,6 +28,10 @@ def test_languages_of_pages(model: LanguageModel, language: str) -> None:
         name, score = model.identify("\n".join(page))
         assert name == language
         assert score > model.threshold
+    other = "".join(paragraphs("fr" if language == "en" else "en"))[:2100]
+    for half in (f"{other}\n{' '.join(text)}", f"{' '.join(text)}\n{other}"):
+        assert len(half) > 5 * 2100 // 2
+        assert model.identify(half)[0] == language
     assert model.identify("")[1] < model.threshold
     assert model.identify("1234 5678 " * 30)[1] < model.threshold
 
