@@ -172,7 +172,7 @@ class ActiveHead(nn.Module):
         Raises:
             UsageError: a label is not active, and `ignore_outside` was not given.
         """
-        columns = self.columns[labels.clamp(min=0)]
+        columns = self.columns[labels.clamp(min=0)].where(labels >= 0, -1)
         columns = torch.where(labels == IGNORED, IGNORED, columns)
         outside = columns == -1
         if self.ignore_outside:

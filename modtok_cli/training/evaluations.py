@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import ceil
 
 from modtok_cli.training.config import Config
-from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.settings import RunSettings
 
 # Evaluation takes at most this share of training's time. It has no backward pass, which is two
@@ -19,13 +18,12 @@ _LEAST_BYTES = 4096
 
 
 def fitted(config: Config, settings: RunSettings, languages: int) -> Config:
-    """The configuration of a new run, with what `settings` leave open fitted to its languages.
+    """The configuration of a new run, with what `settings` leave open fitted to the number of
+    languages that are evaluated, those of all stages.
 
     A run of 12 steps of 2,048 tokens in 21 languages may evaluate 7,372 tokens: once, 351 tokens
     of each language. Nothing is measured, so that equal runs evaluate equally.
     """
-    if settings.sampling is None:
-        config = replace(config, sampling=str(Regime.usual(languages)))
     trained = config.tokens
     most = _SHARE / _FORWARD * trained / _texts(config, languages)  # tokens of one text
     if settings.eval_every is None:

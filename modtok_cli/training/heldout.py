@@ -35,9 +35,10 @@ def check_validation(
 ) -> dict[str, dict[str, list[Path]]]:
     """Files of --valid by name and language; notes languages that the tokenizer lacks."""
     texts: dict[str, dict[str, list[Path]]] = {}
+    trained = {period.config.data for period in config.periods}
     for name, path in (config.valid or {}).items():
         files = language_files(path, None, config.reading, languages, progress)
-        if path.samefile(config.data):
+        if any(map(path.samefile, trained)):
             raise UsageError(
                 f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
             )

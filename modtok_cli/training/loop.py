@@ -359,7 +359,7 @@ def _describe(run: Run, model: Model, reads: str) -> str:
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.texts.subtokenizers.size:,} rows; "
         f"{steps}, {config.sampling}, on {where}; {reads}; "
-        f"{evaluation_plan(config, len(run.texts.mixture.languages))}; {run.place.directory.path}"
+        f"{evaluation_plan(config, len(run.texts.held_out))}; {run.place.directory.path}"
     )
 
 

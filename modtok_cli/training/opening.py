@@ -24,7 +24,7 @@ from modtok_cli.text.languages import the_one
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
-from modtok_cli.training.data.sampling import Mixture, text_name
+from modtok_cli.training.data.sampling import Mixture, Regime, text_name
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.evaluations import fitted
@@ -110,7 +110,9 @@ def choose_run(
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
         files = texts_by_stage(config)
-        config = fitted(config, settings, len(files[0]))
+        if settings.sampling is None:
+            config = replace(config, sampling=str(Regime.usual(len(files[0]))))
+        config = fitted(config, settings, len(set().union(*files)))
         _check_stages(config, files)
         directory = RunDirectory(config.runs / run_name(config))
         _check_path(directory.path)

@@ -249,7 +249,7 @@ def plan(
         ranks,
         subtokenizers.size,
         stages,
-        evaluation_plan(config, len(stages[0].mixture.languages)),
+        evaluation_plan(config, len(set().union(*(stage.mixture.languages for stage in stages)))),
         name,
         host,
         words,

@@ -149,9 +149,12 @@ def test_generation_samples_active_tokens_only() -> None:
 def test_labels_outside_are_an_error_or_ignored() -> None:
     model, (inputs, labels) = build("tied"), batch()
     head = ActiveHead.attach(model, IDS)
-    labels[1, 3] = 7
-    with pytest.raises(UsageError, match="1 labels are not active, the first is token 7"):
-        model(input_ids=inputs, labels=labels)
+    for other in (-1, 7):  # -100 is the only number that is no token
+        labels[1, 3] = other
+        with pytest.raises(
+            UsageError, match=f"1 labels are not active, the first is token {other}"
+        ):
+            model(input_ids=inputs, labels=labels)
     head.detach()
     ActiveHead.attach(model, IDS, ignore_outside=True)
     loss = model(input_ids=inputs, labels=labels).loss

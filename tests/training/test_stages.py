@@ -229,6 +229,21 @@ def test_a_plan_of_stages(staged: RunSettings) -> None:
     assert planned.reads["fi/wiki of best"] == pytest.approx(best)
 
 
+def test_text_of_later_stages_counts(staged: RunSettings) -> None:
+    """Their languages are evaluated too, and no stage trains on text of --valid."""
+    later = {"steps": 300, "langs": ["en", "fi", "fr"]}
+    few = replace(staged, langs=("el",), sampling="none", steps=300, stages=(later,))
+    planned = plan(replace(few, eval_every=None, eval_bytes=None))
+    assert planned.evaluation.endswith("bytes of each of 4 texts, about 10% of training's time")
+    said = Said()
+    short = replace(few, steps=1, stages=({**later, "steps": 1},))
+    evaluated = {row["language"] for row in pretrain(short, progress=said).rows()}
+    assert evaluated == {"el", "en", "fi", "fr"}
+    assert any("bytes of each of 4 texts" in note for note in said.notes)
+    with pytest.raises(UsageError, match="--valid: best is the text of the run"):
+        pretrain(replace(staged, valid={"x": Path("best")}, name="valid"))
+
+
 def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:
     Path("recipe.toml").write_text(f'{RECIPE}[[stage]]\nsteps = 1\nmix = "default"\n')
     staged = replace(staged, **read_recipe(Path("recipe.toml")))

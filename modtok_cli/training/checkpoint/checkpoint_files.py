@@ -48,7 +48,12 @@ def shard_name(shard: int, shards: int, part: int = 0, parts: int = 1) -> str:
 
 def steps_in(directory: Path) -> list[Path]:
     """Checkpoint directories in ascending order of steps, sound or not."""
-    return sorted(p for p in directory.glob("step-*") if re.fullmatch(r"step-\d{8,}", p.name))
+    found = (path for path in directory.glob("step-*") if re.fullmatch(r"step-\d{8,}", path.name))
+    return sorted(found, key=_step_of)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 def has_any(directory: Path) -> bool:
@@ -61,8 +66,9 @@ def prune(directory: Path, latest: Path, keep: int, every: int | None = None) ->
 
     Later directories than `latest` may be damaged ones; they do not count among those kept.
     """
-    for old in [path for path in steps_in(directory) if path.name <= latest.name][:-keep]:
-        if every is None or int(old.name.removeprefix("step-")) % every:
+    steps = steps_in(directory)
+    for old in steps[: steps.index(latest) + 1][:-keep]:
+        if every is None or _step_of(old) % every:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -97,7 +103,7 @@ def newest(
 def last_step(directory: Path) -> int | None:
     """Step of the last checkpoint, which is not read; None without one."""
     steps = steps_in(directory)
-    return int(steps[-1].name.removeprefix("step-")) if steps else None
+    return _step_of(steps[-1]) if steps else None
 
 
 def check(path: Path, share: int = 0, shares: int = 1) -> tuple[str, dict[str, Any] | None]:
