@@ -1,4 +1,4 @@
-"""The documents of a language as one memory-mapped file, and the order of reading.
+"""The documents of a language in memory-mapped files, and the order of reading.
 
 Text in `data/` is compressed and can only be read sequentially, but training needs random
 access to documents. So each language is unpacked once into `runs/.text/<hash of the files>/`,
@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, remove_directory
 from modtok_cli.base.locks import alone
@@ -30,10 +33,12 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.training.data.sources import NO_SOURCES, Sources
 from modtok_cli.training.data.unpack import (
     BY_SOURCE,
+    CHECKSUM,
     HELD_OUT_EVERY,
     SOURCES,
-    join_parts,
-    start,
+    complete,
+    facts_of,
+    part_path,
     unpack_parts,
 )
 
@@ -43,34 +48,33 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class TextStore:
-    """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
+    """Documents of one language on disk, in parts that are mapped; valid UTF-8 and not empty.
 
-    Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty. With `source`, training
-    documents are of this source only.
+    With `source`, training documents are of this source only.
     """
 
     directory: Path
     source: str = ""
 
     @cached_property
-    def _data(self) -> UInt8Array:
-        return np.memmap(self.directory / "text", dtype=np.uint8, mode="r")
+    def _counts(self) -> list[int]:
+        """How many documents there are up to the end of each part."""
+        return list(accumulate(part.documents for part in facts_of(self.directory)))
 
     @cached_property
-    def ends(self) -> Int64Array:
-        """Where each document ends in `text`, (D,)."""
-        ends: Int64Array = np.load(self.directory / "ends.npy", mmap_mode="r")
-        return ends
+    def _mapped(self) -> dict[int, tuple[Any, Any]]:
+        """Text of parts that were read, and where documents end in it."""
+        return {}
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return self._counts[-1]
 
     @cached_property
     def checksum(self) -> int:
         """CRC of all documents, and of the numbers of documents of the source."""
         if self.source:
             return self.sources[self.source][3]
-        return int((self.directory / "checksum").read_text())
+        return int((self.directory / CHECKSUM).read_text())
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
@@ -87,21 +91,34 @@ class TextStore:
         order: Int64Array = np.load(self.directory / BY_SOURCE, mmap_mode="r")
         return order[first : first + count]
 
-    @property
+    @cached_property
     def text_bytes(self) -> int:
         """Total size of the documents."""
-        return int(self.ends[-1])
+        return sum(part.bytes for part in facts_of(self.directory))
+
+    def _place(self, index: int) -> tuple[Any, int, int]:
+        """The text that holds a document, where it begins there, and where it ends."""
+        part = bisect_right(self._counts, index)
+        if part not in self._mapped:
+            self._mapped[part] = (
+                np.memmap(part_path(self.directory, part, "text"), np.uint8, "r"),
+                np.memmap(part_path(self.directory, part, "ends"), np.int64, "r"),
+            )
+        text, ends = self._mapped[part]
+        number = index - (self._counts[part - 1] if part else 0)
+        return text, int(ends[number - 1]) if number else 0, int(ends[number])
 
     def document(self, index: int, start: int = 0, stop: int | None = None) -> bytes:
         """Bytes of a document, or of a part of it."""
-        first = int(self.ends[index - 1]) if index else 0
-        last = int(self.ends[index])
+        text, first, last = self._place(index)
         end = last if stop is None else min(last, first + stop)
-        return self._data[first + start : end].tobytes()
+        found: bytes = text[first + start : end].tobytes()
+        return found
 
     def length(self, index: int) -> int:
         """Bytes of a document."""
-        return int(self.ends[index]) - (int(self.ends[index - 1]) if index else 0)
+        _, first, last = self._place(index)
+        return last - first
 
     @property
     def stride(self) -> int:
@@ -258,7 +275,7 @@ class _Wanted:
     @property
     def is_done(self) -> bool:
         """Whether the store is there."""
-        return (self.final / "checksum").is_file()
+        return (self.final / CHECKSUM).is_file()
 
     def unpack(self, progress: Progress, threads: int | None) -> None:
         """Unpack the files that no other process does."""
@@ -273,9 +290,6 @@ class _Wanted:
                 remedy="choose another --runs",
             ) from error
         with self._one_line_errors():
-            with alone(self.working) as is_alone:
-                if is_alone:
-                    start(self.working)
             if self.is_done:  # meanwhile
                 shutil.rmtree(self.working, ignore_errors=True)
                 return
@@ -283,7 +297,7 @@ class _Wanted:
             unpack_parts(self.language, self.texts, self.working, *how)
 
     def join(self) -> bool:
-        """Complete the store if all files are unpacked and no other process does; whether it is
+        """Complete the store if all files are unpacked and no other process does it; whether it is
         there."""
         if self.is_done:
             return True
@@ -291,7 +305,7 @@ class _Wanted:
             if not is_alone:
                 return False
             if not self.is_done:  # another process was faster
-                documents = join_parts(self.working, len(self.texts))
+                documents = complete(self.working, len(self.texts))
                 if documents is None:
                     return False
                 _check_count(self.language, self.texts, documents, max(1, self.least))
