@@ -4,8 +4,8 @@
     python -m benchmarks scale --write    # replace it in docs/scale.md
     python -m benchmarks scale --check    # exit status 1 if the page has another
 
-Everything is calculated, by the functions of `modtok pretrain --dry-run` and of the exchange of
-rows. Nothing is measured here.
+Everything is calculated, by the functions of `modtok pretrain --dry-run` and the sizes of messages.
+Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from benchmarks.common import parser_of
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.resolve import resolve
-from modtok_cli.training.rows.exchange import sent_bytes
 from modtok_cli.training.run_memory import StepRows, memory_parts, recomputed, total
 from modtok_cli.training.settings import RunSettings
 
@@ -38,6 +37,26 @@ MODELS = ("2.5b", "7b", "30b")
 GPUS = (8, 64)
 LANGUAGES = (21, 250)
 GIB = 2**30
+
+
+def sent_bytes(
+    needed: float, asked: float, tables: int, width: int, size: int, replicas: int
+) -> float:
+    """Bytes that a rank sends to others in a step for rows of `tables` tables.
+
+    Args:
+        needed: rows of other replicas that this one needs, of all tables together.
+        asked: rows of this one that others need, each counted once for each of them.
+        width, size: values of a row, bytes of a value on the device.
+        replicas: R.
+
+    Example: 2 replicas, 50 rows of each needed by the other, of 4 float32: counts 16, ids 200,
+    rows 800, gradients 800 bytes.
+
+    >>> sent_bytes(50, 50, 2, 4, 4, 2)
+    1816
+    """
+    return 8 * tables * (replicas - 1) + 4 * needed + width * (asked * size + 4 * needed)
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,11 @@ def batches(torch: Any, ranks: Any, step: int, length: int = LENGTH, size: int =
 def train(name: str) -> dict[str, Any]:
     import torch
 
+    from benchmarks.speed.scale import sent_bytes
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training.distributed.ranks import gather_json, start_ranks, summed
     from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.model.model import Model
-    from modtok_cli.training.rows.exchange import sent_bytes
     from modtok_cli.training.rows.host_tables import Offload
     from modtok_cli.training.rows.microbatch import active_ids
     from modtok_cli.training.step import optimizer_step

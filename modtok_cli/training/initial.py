@@ -65,7 +65,7 @@ def open_initial(path: Path) -> Initial:
         directory = open_hf_directory(path)
         check_complete(directory)
         return InitialModel(directory)
-    if (path / METRICS).is_file():
+    if (path / METRICS).is_file() and (path / CONFIG).is_file():
         return InitialRun.open(path)
     raise UsageError(
         "is not a run, nor a model in safetensors" if path.exists() else "does not exist",
@@ -119,10 +119,6 @@ class InitialRun:
     def open(path: Path) -> InitialRun:
         """Read the configuration of a run."""
         directory = RunDirectory(path)
-        if not (path / CONFIG).is_file():
-            raise UsageError(
-                "is not a run", where=path, remedy="give a directory that pretrain wrote"
-            )
         last = checkpoint.last_step(directory.checkpoints) or 0
         where = str(path / CONFIG)
         facts = at_step(directory.read_config(), last, where)

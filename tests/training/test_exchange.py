@@ -10,10 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.speed.scale import sent_bytes
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.rows import exchange as exchanging
 from modtok_cli.training.rows.copies import Copies
-from modtok_cli.training.rows.exchange import RowExchange, RowPlan, owners_of, sent_bytes
+from modtok_cli.training.rows.exchange import RowExchange, RowPlan, owners_of
 
 SIZE, WIDTH = 40, 3
 

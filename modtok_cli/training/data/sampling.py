@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import canonical, the_one
 
-_SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
 _POWER = re.compile(r"data\^([0-9]+(?:\.[0-9]+)?)")
 REGIMES = "none, full, joint or sub:N"
 SOURCES, MAX_EPOCHS = "--set data.sources", "--set data.max_epochs"
@@ -234,50 +234,45 @@ def parse_sources(value: str | Mapping[str, Any]) -> dict[str, float]:
     >>> parse_sources({"fi": {"wiki": 1, "web": 2}})
     {'fi/wiki': 1.0, 'fi/web': 2.0}
     """
-    pairs: list[tuple[str, Any]] = [("", 0)]
-    if isinstance(value, str):
-        pairs = [(w.rpartition("=")[0].strip(), w.rpartition("=")[2]) for w in value.split(",")]
-    elif isinstance(value, Mapping):
-        pairs = []
-        for name, inner in value.items():
-            own = inner if isinstance(inner, Mapping) else {"": inner}
-            pairs += [(text_name(str(name), source), weight) for source, weight in own.items()]
+    expected = "weights above 0 of sources of a language, such as fi/wiki=0.3"
+    if isinstance(value, Mapping):
+        inner = {
+            key: each if isinstance(each, Mapping) else {"": each} for key, each in value.items()
+        }
+        value = {text_name(key, name): each for key in inner for name, each in inner[key].items()}
     weights: dict[str, float] = {}
-    for name, text in pairs:
+    for name, weight in _numbers(value, expected):
         language, _, source = name.partition("/")
-        try:
-            weight = nan if isinstance(text, bool) else float(text)
-        except (TypeError, ValueError):
-            weight = nan
-        if not (language and source and isfinite(weight) and weight > 0):
-            what = "expected weights above 0 of sources of a language, such as fi/wiki=0.3"
-            raise ValueError(f"{what}, got {value!r}")
+        if not (language and source and weight > 0):
+            raise ValueError(f"expected {expected}, got {value!r}")
         weights[text_name(canonical(language), source)] = weight
     return weights
 
 
 def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
     """Shares by language, from `en=0.7,fr=0.1` or a mapping."""
-    if isinstance(value, str):
-        matches = map(_SHARE.fullmatch, value.split(","))
-        pairs = [(match[1], match[2]) if match else ("", "") for match in matches]
-    elif isinstance(value, Mapping):
-        pairs = [(str(language), share) for language, share in value.items()]
-    else:
-        pairs = [("", "")]
     shares: dict[str, float] = {}
-    for name, text in pairs:
-        try:
-            share = float(text)
-        except (TypeError, ValueError):
-            share = nan
-        if not name or not isfinite(share):
-            raise ValueError(f"expected shares such as en=0.7,fr=0.1, got {value!r}")
+    for name, share in _numbers(value, "shares such as en=0.7,fr=0.1"):
         language = canonical(name)
         if language in shares:
             raise ValueError(f"{language!r} has two shares")
         shares[language] = share
     return shares
+
+
+def _numbers(value: object, expected: str) -> list[tuple[str, float]]:
+    """Names and finite numbers of `a=1,b=2` or of a mapping."""
+    found: list[tuple[str, float]] = [("", nan)]
+    with suppress(TypeError, ValueError):
+        if isinstance(value, str):
+            pairs = [tuple(word.rsplit("=", 1)) for word in value.split(",")]
+            found = [(name.strip(), float(number)) for name, number in pairs]
+        elif isinstance(value, Mapping):
+            items = value.items()
+            found = [(str(key), nan if isinstance(n, bool) else float(n)) for key, n in items]
+    if not all(name and isfinite(number) for name, number in found):
+        raise ValueError(f"expected {expected}, got {value!r}")
+    return found
 
 
 @dataclass(frozen=True)

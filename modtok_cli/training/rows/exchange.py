@@ -242,23 +242,3 @@ def owners_of(ids: torch.Tensor, shards: int, replicas: int) -> torch.Tensor:
     [0, 1, 0]
     """
     return torch.div(ids, shards, rounding_mode="floor") % replicas
-
-
-def sent_bytes(
-    needed: float, asked: float, tables: int, width: int, size: int, replicas: int
-) -> float:
-    """Bytes that a rank sends to others in a step for rows of `tables` tables.
-
-    Args:
-        needed: rows of other replicas that this one needs, of all tables together.
-        asked: rows of this one that others need, each counted once for each of them.
-        width, size: values of a row, bytes of a value on the device.
-        replicas: R.
-
-    Example: 2 replicas, 50 rows of each needed by the other, of 4 float32: counts 16, ids 200,
-    rows 800, gradients 800 bytes.
-
-    >>> sent_bytes(50, 50, 2, 4, 4, 2)
-    1816
-    """
-    return 8 * tables * (replicas - 1) + 4 * needed + width * (asked * size + 4 * needed)

@@ -97,18 +97,6 @@ def _map(directory: Path | None, size: int) -> mmap.mmap:
         lazily = getattr(mmap, "MAP_NORESERVE", 0x4000)
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | lazily)
     directory.mkdir(parents=True, exist_ok=True)
-    opened = _nameless(directory)
-    try:
-        os.posix_fallocate(opened, 0, size)  # a full disk would kill the process later
-        return mmap.mmap(opened, size)
-    finally:
-        os.close(opened)
-
-
-def _nameless(directory: Path) -> int:
-    try:
-        return os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
-    except OSError:  # not every file system supports O_TMPFILE
-        opened, path = tempfile.mkstemp(prefix=".rows-", dir=directory)
-        Path(path).unlink()
-        return opened
+    with tempfile.TemporaryFile(dir=directory) as file:
+        os.posix_fallocate(file.fileno(), 0, size)  # a full disk would kill the process later
+        return mmap.mmap(file.fileno(), size)
