@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit, parser_of
-from helpers.masked_model import MaskedModel
+from benchmarks.gpu.masked_model import MaskedModel
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks

@@ -333,13 +333,10 @@ def _text(run: Run) -> dict[str, Any]:
 def _content(runs: Sequence[Run]) -> dict[str, Any]:
     """config.json of a new run."""
     run = runs[0]
-    tokenizer, now = run.texts.subtokenizers.tokenizer, _changeable(runs)
+    tokenizer = run.texts.subtokenizers.tokenizer
     return {
-        "command": now["command"],
-        "config": now["config"],
+        **_changeable(runs),
         **_text(run),
-        "stages": now["stages"],
-        "places": now["places"],
         "tokenizer": {
             "path": TOKENIZER,
             "signature": tokenizer.signature,

@@ -114,7 +114,10 @@ class PlainTraining:
         output = self.weights["input" if self.shape.tied else "output"]
         mask = torch.full((len(output),), -torch.inf, dtype=output.dtype)
         mask[part.vocabulary] = 0
-        logits = hidden @ output.t() + mask
+        logits = hidden @ output.t()
+        if (cap := self.shape.logit_cap) is not None:
+            logits = cap * torch.tanh(logits / cap)
+        logits = logits + mask
         z = torch.logsumexp(logits, dim=1).square()
         nll = F.cross_entropy(logits, part.targets.flatten(), reduction="none")
         return nll + self.rates.z_loss * z

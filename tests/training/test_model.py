@@ -1,16 +1,15 @@
-"""Sliced training against the masked full softmax, on Megatron's blocks."""
+"""What a step reads, makes and changes; its numbers: test_optimizer_options."""
 
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
 
 from helpers.as_cuda import megatron_optimizer
-from helpers.masked_model import MaskedModel
 from helpers.microbatches import microbatch, packer
 from helpers.same_models import assert_same
-from modtok_cli.architectures.families.llama import Llama, llama
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
@@ -21,13 +20,6 @@ from modtok_cli.training.step import optimizer_step
 from .test_loss import Largest
 
 SHAPE = llama(2, 32, 8, 88)
-
-
-@dataclass(frozen=True)
-class Capped(Llama):
-    """A family that bounds its logits."""
-
-    logit_cap: float | None = 0.5
 
 
 def micro_of(batch: Batch, subtokenizers: SubtokenizerCache, of: int = 1) -> MicroBatch:
@@ -41,26 +33,6 @@ def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: in
         [micro_of(each.batch(step), subtokenizers, slots) for each in packers]
         for step in range(1, steps + 1)
     ]
-
-
-@pytest.mark.parametrize(("tied", "kind"), [(False, Llama), (True, Capped)])
-def test_sliced_with_dense_updates_is_the_masked_softmax(
-    subtokenizers: SubtokenizerCache, stores, tied: bool, kind: type[Llama]
-) -> None:
-    ranks, shape = start_ranks(), kind(**asdict(SHAPE))
-    sliced = Model(replace(shape, tied=tied), subtokenizers.size, ranks, chunk=16)
-    masked = MaskedModel(shape, subtokenizers.size, tied=tied, device=ranks.device)
-    for step, batch in enumerate(microbatches(subtokenizers, stores, 30), 1):
-        rate = 1e-3 * min(1, step / 10)
-        losses, _ = optimizer_step(sliced, batch, rate, dense=True)
-        found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
-        torch.testing.assert_close(found, masked.step(batch, rate), atol=2e-5, rtol=2e-5)
-    assert found < 6.3  # it learns: ln 600 is 6.4
-    torch.testing.assert_close(sliced.input.weight, masked.input.detach(), atol=1e-4, rtol=1e-3)
-    torch.testing.assert_close(sliced.output.weight, masked.output.detach(), atol=1e-4, rtol=1e-3)
-    for name, parameter in sliced.backbone.parameters.items():
-        other = masked.backbone.parameters[name]
-        torch.testing.assert_close(parameter, other, atol=1e-4, rtol=1e-3)
 
 
 def test_rows_outside_stay_and_nothing_of_their_size_is_made(subtokenizers, stores) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import torch
 
 from helpers.as_cuda import megatron_optimizer
 from helpers.plain_training import PlainTraining, Rates, Sequences
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import InitStd
@@ -24,6 +24,14 @@ SHAPE = with_switches(replace(llama(1, 16, 4, 24), qk_norm=True))
 SIZE, STEPS, RATE = 24, 4, 1e-2
 
 
+@dataclass(frozen=True)
+class Capped(Llama):
+    """A family that bounds its logits."""
+
+    logit_cap: float | None = 0.5
+
+
+SHAPES = {"capped, one table": Capped(**asdict(replace(llama(1, 16, 4, 24), tied=True)))}
 KNOBS = {
     "defaults": Rates(),
     "beta1": Rates(beta1=0.3),
@@ -36,6 +44,7 @@ KNOBS = {
     "clip": Rates(epsilon=1e-3, clip=0.05),
     "no-clip": Rates(epsilon=1e-3, clip=0.0),
     "z-loss": Rates(z_loss=0.05),
+    "capped, one table": Rates(),
 }
 STORES: dict[str, dict[str, Any]] = {
     "sparse": {},
@@ -67,14 +76,17 @@ def microbatch(part: Sequences) -> MicroBatch:
 def weights_of(model: Model) -> dict[str, torch.Tensor]:
     """Under the names of transformers, and "input" and "output"."""
     backbone = {name: each.detach() for name, each in model.backbone.parameters.items()}
-    return model.shape.to_hf(backbone) | {n: each.weight for n, each in model.tables.items()}
+    tables = {"input": model.input.weight, "output": model.output.weight}
+    return model.shape.to_hf(backbone) | dict(list(tables.items())[: len(model.tables)])
 
 
-def made(rates: Rates, store: str) -> Model:
+def made(name: str, store: str) -> Model:
+    rates = KNOBS[name]
     adamw = AdamW(rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, rates.decayed)
     return Model(
-        SHAPE, SIZE, start_ranks(), seed=3, chunk=5, init=InitStd(0.2, 0.2, 0.5), adamw=adamw,
-        clip=rates.clip, z_loss=rates.z_loss, **STORES[store],
+        SHAPES.get(name, SHAPE), SIZE, start_ranks(), seed=3, chunk=5,
+        init=InitStd(0.2, 0.2, 0.5), adamw=adamw, clip=rates.clip, z_loss=rates.z_loss,
+        **STORES[store],
     )  # fmt: skip
 
 
@@ -91,7 +103,7 @@ def train(model: Model, store: str) -> list[float]:
 @pytest.fixture(scope="module")
 def defaults() -> dict[str, torch.Tensor]:
     """The weights after training with all defaults."""
-    model = made(KNOBS["defaults"], "sparse")
+    model = made("defaults", "sparse")
     train(model, "sparse")
     return weights_of(model)
 
@@ -105,8 +117,10 @@ def test_each_option_acts_as_in_plain_torch(
     name: str, store: str, megatron: bool, defaults: dict[str, torch.Tensor]
 ) -> None:
     with megatron_optimizer() if megatron else nullcontext():
-        model = made(KNOBS[name], store)
-        plain = PlainTraining(SHAPE, weights_of(model), sparse=store != "dense", rates=KNOBS[name])
+        model = made(name, store)
+        plain = PlainTraining(
+            model.shape, weights_of(model), sparse=store != "dense", rates=KNOBS[name]
+        )
         norms = train(model, store)
     expected = []
     for parts in batches():

@@ -79,20 +79,6 @@ def test_a_run_and_what_it_leaves(settings: RunSettings, monkeypatch: pytest.Mon
     assert kept == ["step-00000004", "step-00000006"]
 
 
-def test_dense_and_tied_run(settings: RunSettings) -> None:
-    pretrain(replace(settings, update="dense", tied=True, steps=2))
-    with pytest.raises(UsageError, match="use --resume to continue"):
-        pretrain(settings)
-    pretrain(replace(settings, steps=1), force=True)
-    assert len(read_metrics(settings.runs / "it")) == 2
-
-
-def test_workers_make_the_same_batches(settings: RunSettings) -> None:
-    pretrain(settings)
-    pretrain(replace(settings, workers=2, name="workers"))
-    assert numbers(settings.runs / "it") == numbers(settings.runs / "workers")
-
-
 def test_resume_needs_no_settings_and_refuses_others(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,9 +101,14 @@ def test_resume_needs_no_settings_and_refuses_others(
     assert {*taken} == (set() if "MODTOK_GPU_CHECK" in os.environ else {7})
 
 
-def test_nothing_to_resume(settings: RunSettings) -> None:
+def test_nothing_to_resume_and_something_to_overwrite(settings: RunSettings) -> None:
     with pytest.raises(UsageError, match="no such run"):
         pretrain(settings, resume=True)
+    pretrain(replace(settings, steps=2))
+    with pytest.raises(UsageError, match="use --resume to continue"):
+        pretrain(settings)
+    pretrain(replace(settings, steps=1), force=True)
+    assert len(read_metrics(settings.runs / "it")) == 2
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: RunSettings) -> None:

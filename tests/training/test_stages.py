@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stages import Stage
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
-from .conftest import SAMPLE
+from .conftest import SAMPLE, interrupt
 
 RECIPE = """
 [schedule]
@@ -71,15 +72,15 @@ def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSetting
     return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20, dropout=0.1)
 
 
-def last(run: Path) -> bytes:
-    """Weights, moments and row steps after the last step, and where the streams are."""
-    path = max((run / "checkpoints").iterdir())
-    return b"".join(file.read_bytes() for file in sorted(path.iterdir()))
+def saved(run: Path) -> dict[str, bytes]:
+    """Weights, moments and row steps, and where the streams are, in each checkpoint there is."""
+    files = [file for file in (run / "checkpoints").rglob("*") if file.is_file()]
+    return {str(file.relative_to(run)): file.read_bytes() for file in files}
 
 
-def test_a_run_that_is_stopped_at_any_step_of_any_stage(staged: RunSettings) -> None:
+def test_what_each_stage_changes(staged: RunSettings) -> None:
     pretrain(staged)
-    whole, runs = staged.runs / "it", staged.runs
+    whole = staged.runs / "it"
     lines = [line for line in numbers(whole) if "loss" in line]
     assert [line["stage"] for line in lines] == [1] * 4 + [2] * 3 + [3] * 3
     sizes = [4 * 32] * 4 + [6 * 32] * 3 + [2 * 48] * 3
@@ -99,19 +100,31 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(staged: RunSettings) -> 
     seen = {name: one["seen"] for name, one in shares.items()}
     assert seen == pytest.approx({name: draws[name] / draws.total() for name in shares}, abs=1e-6)
     assert shares["fi/web"]["planned"] == pytest.approx(0.75 * 0.75)
-    expected, state = numbers(whole), last(whole)
-    for step in (1, 4, 5, 7, 9):
-        shutil.copytree(whole, runs / "part")
-        for path in (runs / "part" / "checkpoints").iterdir():
-            if int(path.name[5:]) > step:
-                shutil.rmtree(path)
-        pretrain(RunSettings(runs=runs, name="part"), resume=True)
-        assert numbers(runs / "part") == expected, step
-        assert last(runs / "part") == state, step
-        shutil.rmtree(runs / "part")
     for step, length, theta in ((7, 32, 1e5), (8, 48, 5e5)):
         found = open_run(whole, step=step)
         assert (found.context, found.shape.rope_theta) == (length, theta)
+
+
+LATE = {"offload": True, "offload_moments": "bfloat16", "save_every": 2, "keep": 2, "keep_every": 3}
+
+
+@pytest.mark.parametrize("change", [{}, LATE], ids=["resident", "late"])
+def test_a_run_that_is_stopped_at_any_step_of_any_stage(
+    staged: RunSettings, before_step: Any, change: dict[str, Any]
+) -> None:
+    """Metrics, and all files of the checkpoints that are kept, are those of an unbroken run."""
+    options = replace(staged, **change)
+    whole, part = staged.runs / "it", staged.runs / "part"
+    pretrain(options)
+    for step in range(2, 11):
+        before_step(step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(replace(options, name="part"))
+        before_step(0, interrupt)
+        pretrain(RunSettings(runs=staged.runs, name="part"), resume=True)
+        assert numbers(part) == numbers(whole), step
+        assert saved(part) == saved(whole), step
+        shutil.rmtree(part)
 
 
 def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
@@ -126,7 +139,7 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
     )
     found = [line for line in numbers(staged.runs / "first") if "loss" in line]
     assert found == [line for line in numbers(staged.runs / "it") if "loss" in line]
-    assert last(staged.runs / "first") == last(staged.runs / "it")
+    assert saved(staged.runs / "first") == saved(staged.runs / "it")
     for old, new, message in (
         ("steps = 3\ndata", "steps = 5\ndata", r"recipe.toml:6: .*\] steps: stage 2 has begun"),
         ("warmup = 2", "warmup = 1", r"recipe.toml:19: .*\] warmup: stage 3 has begun and "),

@@ -56,20 +56,17 @@ class _Worker:
 
     def __init__(self, enter: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(1, "offload", enter)
-        self._failure: BaseException | None = None
         self._last: Future[Any] | None = None
 
     def do(self, job: Callable[[], Result]) -> Future[Result]:
-        def guarded() -> Result:
-            self.check()
-            try:
-                return job()
-            except BaseException as error:
-                self._failure = error
-                raise
+        before = self._last
 
-        self.check()
-        self._last = future = self._pool.submit(guarded)
+        def after_it() -> Result:
+            if before is not None:
+                before.result()  # raises what it raised
+            return job()
+
+        self._last = future = self._pool.submit(after_it)
         return future
 
     def finish(self) -> None:
@@ -80,17 +77,11 @@ class _Worker:
     def result(self, future: Future[Result]) -> Result:
         try:
             return future.result()
-        except Exception:
-            self.check()
-            raise
-
-    def check(self) -> None:
-        if self._failure is not None:
-            name = type(self._failure).__name__
+        except Exception as error:
             raise ModtokError(
-                f"offloaded rows could not be updated ({name}: {self._failure})",
+                f"offloaded rows could not be updated ({type(error).__name__}: {error})",
                 remedy="resume from the last checkpoint with --resume",
-            ) from self._failure
+            ) from error
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

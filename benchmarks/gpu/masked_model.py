@@ -1,6 +1,6 @@
 """Training with an additive mask over the full softmax: slow, obvious, the size of T.
 
-What the sliced model with dense updates must equal. Also what benchmarks compare with.
+What the benchmarks of a step compare with; in plain torch: `helpers.plain_training`.
 """
 
 from __future__ import annotations
