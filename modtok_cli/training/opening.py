@@ -30,7 +30,7 @@ from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.resolve import resolve, resumed
-from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
+from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory, point_latest
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 from modtok_cli.training.stored_config import config_from_json
 
@@ -286,7 +286,8 @@ def create(
     path = directory.path
     if _has_content(path):
         if not force:
-            what = "has checkpoints" if checkpoint.has_any(directory.checkpoints) else "exists"
+            saved = checkpoint.last_step(directory.checkpoints) is not None
+            what = "has checkpoints" if saved else "exists"
             raise UsageError(
                 what,
                 where=path,
@@ -309,7 +310,9 @@ def create(
         raise UsageError("exists", where=path, remedy="choose another --name")
     with atomic_directory(path / TOKENIZER) as beside:
         shutil.copytree(tokenizer, beside, dirs_exist_ok=True)
-    directory.start(content)
+    directory.write_config(content)
+    directory.metrics.write_bytes(b"")
+    point_latest(path)
 
 
 def _has_content(path: Path) -> bool:

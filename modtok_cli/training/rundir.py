@@ -160,12 +160,6 @@ class RunDirectory:
             )
         self._lock = lock
 
-    def start(self, config: Mapping[str, Any]) -> None:
-        """Start a run that is locked: write its config and empty metrics, point `latest` to it."""
-        self.write_config(config)
-        self.metrics.write_bytes(b"")
-        point_latest(self.path)
-
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.json, completely or not at all."""
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

@@ -10,7 +10,7 @@ Files are written in the background while training continues; a checkpoint can b
 number of ranks. The last two are kept by default: if one is damaged, the one before it is used.
 """
 
-from modtok_cli.training.checkpoint.checkpoint_files import check, has_any, last_step, newest
+from modtok_cli.training.checkpoint.checkpoint_files import check, last_step, newest
 from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards, row_files
 from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save_weights
 
@@ -19,7 +19,6 @@ __all__ = [
     "NotFinite",
     "ShardFile",
     "check",
-    "has_any",
     "last_step",
     "load",
     "newest",

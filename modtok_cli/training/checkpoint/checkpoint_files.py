@@ -56,11 +56,6 @@ def _step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def has_any(directory: Path) -> bool:
-    """Whether `directory` has a checkpoint, sound or not."""
-    return bool(steps_in(directory))
-
-
 def prune(directory: Path, latest: Path, keep: int, every: int | None = None) -> None:
     """Remove old checkpoints: keep the last `keep` up to `latest`, and steps divisible by `every`.
 
