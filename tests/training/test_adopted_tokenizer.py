@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,8 +74,12 @@ def test_the_end_of_text_is_the_model_s_and_in_every_language(model: Path) -> No
     cache.check_dropout()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Encoder, "can_drop", False)  # as of one that the library runs
-        with pytest.raises(UsageError, match=r"^--set data.dropout: the tokenizer is run by"):
-            pretrain(replace(settings(model, model / "runs"), dropout=0.1))
+        for change, where in (
+            ({"dropout": 0.1}, "--set data.dropout"),
+            ({"stages": ({"steps": 1, "dropout": 0.1},)}, "[[stage]] dropout"),
+        ):
+            with pytest.raises(UsageError, match=f"^{re.escape(where)}: the tokenizer is run by"):
+                pretrain(replace(settings(model, model / "runs"), **change))  # type: ignore[arg-type]
     document = orjson.loads((model / "model" / "tokenizer.json").read_bytes())
     written = {token["content"]: token["id"] for token in document["added_tokens"]}
     assert cache.end_of_text == written["</s>"]

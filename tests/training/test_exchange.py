@@ -103,10 +103,10 @@ def test_exchange_equals_plain_indexing(data: st.DataObject, replicas: int, shar
         exchanging.dist = original
     for replica, (sent, plans) in enumerate(found):
         owned = [owners_of(plan.ids, shards, replicas) != replica for plan in plans.values()]
-        needed = int(sum(map(sum, owned)))
+        asked = int(sum(map(sum, owned)))
         others = sum(len(plan.asked) - plan.asks[replica] for plan in plans.values())
         # Two counts for each other replica, ids as int32, rows there and gradients back.
-        assert sent == 2 * 8 * (replicas - 1) + 4 * needed + 4 * WIDTH * (others + needed)
+        assert sent == 2 * 8 * (replicas - 1) + 4 * asked + 4 * WIDTH * (others + asked)
     for name in "ab":  # every active row has one owner
         owned = torch.cat([plans[name].own for _, plans in found])
         assert torch.equal(owned.sort().values, torch.cat([one[name] for one in needed]).unique())

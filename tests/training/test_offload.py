@@ -67,6 +67,8 @@ def test_the_thread_that_copies_is_prepared_first(made, subtokenizers, stores) -
         optimizer_step(model, batch, 3e-3)
     model.drain()
     assert len(entered) == 1
+    assert all(seconds > 0 for seconds in model.take_host_seconds().values())
+    assert not any(model.take_host_seconds().values())  # since the last call
 
 
 def copied(table: RowTable) -> RowTable:

@@ -160,6 +160,11 @@ def test_conversations_without_answers_are_refused(
         write("fi", [*[role] * 7, "assistant"])
         with pytest.raises(UsageError, match="0 of 7 documents"):
             pretrain(chat)
+        shutil.copytree(small.data, tmp_path / "later")
+        write("fi", ["assistant"] * 8)
+        staged = replace(chat, stages=({"steps": 1, "data": str(tmp_path / "later")},))
+        with pytest.raises(UsageError, match=r"^\[\[stage\]\] data: 0 of 7 documents"):
+            prepare_text(staged, resume=False, progress=SILENT)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from helpers.metrics import numbers
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT
 from modtok_cli.inference.slice.run import open_run
 from modtok_cli.training import prepare
 from modtok_cli.training.data.sampling import Draw
@@ -238,8 +239,23 @@ def test_a_plan_of_stages(staged: RunSettings) -> None:
     assert shares[2] == pytest.approx({"el": 0.1, "fi/wiki": 0.9})
     assert [stage.row["tokens"] for stage in planned.stages] == [512, 576, 288]
     assert planned.rows()[0]["tokens"] == 1376
+    every = [sum(size for _, size in stage.memory.values()) for stage in planned.stages]
+    whole = {row["part"]: row["bytes"] for row in planned.rows()}["all"]
+    assert whole == max(every) > every[0]
     best = planned.stages[1].reads["fi/wiki"] + planned.stages[2].reads["fi/wiki"]
     assert planned.reads["fi/wiki of best"] == pytest.approx(best)
+
+
+def test_what_one_stage_needs_holds_for_all(
+    staged: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def needed(config: Any, *_: Any) -> Any:
+        return replace(config, recompute=int(config.batch_size == 6))
+
+    monkeypatch.setattr(prepare, "recomputed", needed)
+    runs = prepare.prepare(staged, resume=False, force=False, progress=SILENT)
+    runs[0].place.directory.close()
+    assert [run.recompute for run in runs] == [1, 1, 1]
 
 
 def test_text_of_later_stages_counts(staged: RunSettings) -> None:
