@@ -1,4 +1,4 @@
-"""Two ranks of `test_parallel`: train in several ways, also with rows in host memory; checkpoints.
+"""Two ranks of `test_parallel`: train in several ways, and checkpoints.
 
 `python -m helpers.two_ranks TOKENIZER TEXTS OUT`, with RANK, WORLD_SIZE and MASTER_ADDR set.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,20 +17,16 @@ import torch
 import torch.distributed as dist
 
 from helpers.as_cuda import megatron_optimizer
-from helpers.delayed_updates import LateModel, sleeper
 from helpers.microbatches import microbatch, packer
-from helpers.same_models import PARTS
 from helpers.saved import save
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
-from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import Ranks, gather_json, start_ranks
+from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import MicroBatch
 from modtok_cli.training.rows.table import AdamW
 from modtok_cli.training.step import optimizer_step
@@ -72,11 +67,6 @@ KNOBS: dict[str, Any] = {
     "init": InitStd(0.05, 0.03, 0.1),
 }
 OPTIONS = {"tp-qk-norm": KNOBS, "tp-knobs": KNOBS, "tp-sequence-qk-norm": KNOBS}
-
-
-# Rows in host memory: name → (shards, slots a step, tied)
-OFFLOADED = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
-BREAK = 3
 
 
 def optimizer_of(name: str) -> AbstractContextManager[None]:
@@ -141,61 +131,6 @@ def evaluated(model: Model) -> list[float]:
     return model.measure(batch if model.ranks.replica == 0 else None).tolist()
 
 
-def seen(model: Model, steps: Sequence[list[MicroBatch]], first: int, last: int) -> list[float]:
-    """Train from one step to another: gradient norms and first losses."""
-    found = []
-    for step in range(first, last):
-        upcoming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
-        losses, norm = optimizer_step(model, steps[step], 2e-3, upcoming=upcoming)
-        found += [float(norm), float(losses[0].sum())]
-    return found
-
-
-def same_rows(one: Model, other: Model) -> bool:
-    return all(
-        torch.equal(getattr(table, part), getattr(other.tables[name], part))
-        for name, table in one.tables.items()
-        for part in PARTS
-    )
-
-
-def offloaded(
-    out: Path, name: str, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
-) -> dict[str, bool]:
-    """What holds on every rank, against rows on the device there and then, bit for bit."""
-    shards, slots, tied = OFFLOADED[name]
-    ranks = start_ranks(shards)
-    steps = steps_of(ranks, slots, subtokenizers, stores)
-
-    def make(kind: type[Model], offload: Offload | None = None) -> Model:
-        shape = replace(SHAPE, tied=tied)
-        return kind(shape, subtokenizers.size, ranks, seed=4, chunk=16, offload=offload)
-
-    late = make(LateModel)
-    delayed, again = (make(Model, Offload(hook=sleeper(ranks.rank))) for _ in range(2))
-    holds: dict[str, bool] = {}
-    holds["rows are shared out"] = all(
-        len(table.weight) * 2 <= table.size + 1 for table in delayed.tables.values()
-    )
-    found = seen(delayed, steps, 0, BREAK)
-    save(out / f"offload-{name}", delayed, BREAK)
-    found += seen(delayed, steps, BREAK, STEPS)
-    holds["losses, delayed"] = found == seen(late, steps, 0, STEPS)
-    late.finish()
-    delayed.drain()
-    holds["tables, delayed"] = same_rows(late, delayed)
-    last = checkpoint.newest(out / f"offload-{name}", SILENT)
-    assert last is not None
-    checkpoint.load(*last, again)
-    holds["losses, resumed"] = seen(again, steps, BREAK, STEPS) == found[2 * BREAK :]
-    again.drain()
-    holds["tables, resumed"] = same_rows(late, again)
-    for model in (delayed, again):
-        model.close()
-    everyone = gather_json(ranks, holds)
-    return {claim: all(one[claim] for one in everyone) for claim in holds}
-
-
 def main() -> None:
     tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
     subtokenizers = SubtokenizerCache.load(tokenizer)
@@ -220,9 +155,7 @@ def main() -> None:
         path = out / "tp-megatron" / f"step-{STEPS:08d}"
         checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
         save(out / "dealt", model, STEPS)
-    held = {name: offloaded(out, name, subtokenizers, stores) for name in OFFLOADED}
     if ranks.first:
-        (out / "offload.json").write_bytes(orjson.dumps(held))
         (out / "losses.json").write_bytes(orjson.dumps(found))
         (out / "evaluated.json").write_bytes(orjson.dumps(measured))
 

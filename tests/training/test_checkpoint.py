@@ -27,7 +27,10 @@ from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
 from modtok_cli.training.checkpoint.reading import JoinedRows
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import Copies, Transfer
+from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
@@ -63,16 +66,24 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
 def test_a_rank_reads_what_it_would_write(
     subtokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, read: int
 ) -> None:
-    """Ranks one after the other: what they send each other stays away."""
+    """Ranks one after the other: what they send each other stays away. Every third row is late."""
+    monkeypatch.setattr(host_tables, "raise_together", lambda *_: None)
 
     def rank_of(world: int, rank: int) -> Model:
         place = {"rank": rank, "replica": rank, "world": world, "replicas": world}
-        return Model(SHAPE, subtokenizers.size, replace(start_ranks(), **place))
+        ranks = replace(start_ranks(), **place)
+        return Model(SHAPE, subtokenizers.size, ranks, offload=Offload(touch=False))
+
+    def late_of(table: RowTable) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = torch.arange(table.shard, table.size, table.shards)
+        ids = ids[ids % 3 == 0]
+        return ids, ids[:, None].expand(-1, 32) + 0.5
 
     for rank in range(written):
         model = rank_of(written, rank)
         for table in model.tables.values():  # each row is another one
             table.moment1[:] = torch.arange(table.shard, table.size, written)[:, None]
+        model.offloaded.resume({name: late_of(table) for name, table in model.tables.items()})
         name = files.shard_name(0, 1, rank, written)
         write_safetensors(tmp_path / name, dict(saving._own_rows(model)))
     taken: list[int] = []
@@ -80,7 +91,8 @@ def test_a_rank_reads_what_it_would_write(
 
     def counted(rows: JoinedRows, index: Any) -> torch.Tensor:
         found = whole(rows, index)
-        taken.append(found.numel() * found.element_size())
+        if index != slice(None):  # late rows, of which a rank takes its own
+            taken.append(found.numel() * found.element_size())
         return found
 
     monkeypatch.setattr(JoinedRows, "__getitem__", counted)
@@ -90,10 +102,13 @@ def test_a_rank_reads_what_it_would_write(
         model = rank_of(read, rank)
         checkpoint.load(tmp_path, state, model)
         sizes.append(sum(taken))
-        own.append(sum(t.numel() * t.element_size() for _, t in saving._own_rows(model)))
-        for table in model.tables.values():
+        tensors = [each for name, each in saving._own_rows(model) if ".late." not in name]
+        own.append(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        for name, table in model.tables.items():
             ids = torch.arange(table.shard, table.size, read)
             assert torch.equal(table.moment1, ids[:, None].expand(-1, 32).float())
+            for found, expected in zip(model.offloaded.late[name], late_of(table), strict=True):
+                assert torch.equal(found, expected)
     assert sizes == own
 
 

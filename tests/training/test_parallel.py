@@ -22,7 +22,7 @@ from helpers.replay import TOLERANCE, Case, compare
 from helpers.replay import train as train_cases
 from helpers.same_models import assert_same
 from helpers.saved import save
-from helpers.two_ranks import OFFLOADED, SHAPE, SHAPES, WAYS, evaluated, train
+from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
@@ -88,14 +88,6 @@ def test_checkpoint_is_sharded_over_replicas_and_gathered(
     sharded = loaded(left / "tp-megatron", subtokenizers)
     dealt = loaded(left / "dealt", subtokenizers)
     assert_same(sharded, dealt)
-
-
-@pytest.mark.parametrize("name", OFFLOADED)
-def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
-    # Sharded rows, and replicas that share one memory; delayed and resumed.
-    found = orjson.loads((left / "offload.json").read_bytes())[name]
-    assert found
-    assert [claim for claim, holds in found.items() if not holds] == []
 
 
 def test_any_number_of_ranks_trains_as_one(tokenizer: Path, tmp_path: Path) -> None:
