@@ -28,7 +28,7 @@ from modtok_cli.training.checkpoint.reading import JoinedRows
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows import host_tables
-from modtok_cli.training.rows.copies import Copies, Transfer
+from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.table import RowTable
 from modtok_cli.training.step import optimizer_step
@@ -112,56 +112,32 @@ def test_a_rank_reads_what_it_would_write(
     assert sizes == own
 
 
-def slow_writer(monkeypatch: pytest.MonkeyPatch) -> Event:
-    """Writing waits for the event that this returns."""
-    go, write = Event(), saving.write_safetensors
-
-    def wait(path: Path, tensors: Any) -> dict[str, int]:
-        assert go.wait(600)
-        return write(path, tensors)
-
-    monkeypatch.setattr(saving, "write_safetensors", wait)
-    return go
-
-
-class LateCopies(Copies):
-    """As a GPU that copies as late as it may: before something changes."""
+class Held(Copies):
+    """The thread of a checkpoint copies as late as it may, after training has gone on."""
 
     def __init__(self) -> None:
-        self.late: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.copied = Event()
-        self.synchronize = self.copied.wait
+        super().__init__()
+        self.go = Event()
 
-    def keep(self, source: torch.Tensor) -> Transfer:
-        self.copied.clear()
-        copy = torch.empty_like(source)
-        self.late.append((copy, source))
-        return Transfer(copy, self)
-
-    def before_change(self) -> None:
-        for copy, source in self.late:
-            copy.copy_(source)
-        self.late = []
-        self.copied.set()
+    def enter_thread(self) -> None:
+        assert self.go.wait(600)
 
 
-@pytest.mark.parametrize("copies", [Copies, LateCopies])
 def test_training_continues_while_a_checkpoint_is_written(
-    subtokenizers, stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: type[Copies]
+    subtokenizers, stores, tmp_path: Path
 ) -> None:
     model, twin, loaded = (Model(SHAPE, subtokenizers.size, start_ranks()) for _ in range(3))
-    model.copies = copies()
+    model.copies = Held()
     batches = microbatches(subtokenizers, stores, 4)
     for batch in batches[:2]:
         optimizer_step(model, batch, 1e-2)
         optimizer_step(twin, batch, 1e-2)
     saver = checkpoint.Checkpointer(tmp_path, model.ranks)
-    go = slow_writer(monkeypatch)
     saver.save(model, 2, {"positions": {}})
     for batch in batches[2:]:
         optimizer_step(model, batch, 1e-2)
     assert checkpoint.newest(tmp_path, SILENT) is None  # not before it is complete
-    go.set()
+    model.copies.go.set()
     saver.wait()
     found = checkpoint.newest(tmp_path, SILENT)
     assert found is not None

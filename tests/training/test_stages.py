@@ -21,7 +21,7 @@ from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
 from modtok_cli.training.recipe import read_recipe, write_recipe
-from modtok_cli.training.resolve import resolve
+from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stages import Stage
 from modtok_cli.training.stored_config import config_as_json, config_from_json
@@ -283,6 +283,11 @@ def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:
     Path("again.toml").write_text(write_recipe(config))
     again = RunSettings(**read_recipe(Path("again.toml")))
     assert resolve(again, gpu=False).stages == config.stages
+    changed = RunSettings(stages=[{"steps": 1, "mix": {"fi": 0.5}}])
+    short = replace(config, stages=config.stages[:1])
+    assert "stage 2, from step 5 on, is now" in resumed(short, changed, "it", 4)[1][0]
+    with pytest.raises(UsageError, match=r"stage 2 has begun and cannot change: .* step 5"):
+        resumed(short, changed, "it", 5)
     Path("again.toml").write_text("[stage]\nsteps = 1\n")
     with pytest.raises(UsageError, match=r"^again.toml:1: expected tables \[\[stage\]\], not"):
         read_recipe(Path("again.toml"))
