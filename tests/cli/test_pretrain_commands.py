@@ -14,6 +14,7 @@ import pytest
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.settings import RunSettings
 
 from .conftest import StandIn
@@ -111,7 +112,7 @@ def test_prepare_unpacks_the_text_only(here: Any, filled: Path) -> None:
     assert status == 0
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["language"] for row in rows] == sorted(row["language"] for row in rows)
-    assert all(row["documents"] > 1 and (Path(row["store"]) / "text").is_file() for row in rows)
+    assert all(len(TextStore(Path(row["store"]))) == row["documents"] > 1 for row in rows)
     assert [path.name for path in (filled / "runs").iterdir()] == [".text"]
 
 
