@@ -6,13 +6,17 @@ import inspect
 import random
 import subprocess
 import sys
+from codecs import utf_8_decode
 from dataclasses import fields
 from os.path import commonprefix
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import modtok_cli as modtok
 from modtok_cli.base import memory
@@ -52,7 +56,6 @@ def test_a_batch_is_its_prompts_one_by_one(model: SlicedModel) -> None:
     together = generate(model, prompts_of(model), SamplingOptions(12))
     alone = [generate(model, [prompt], SamplingOptions(12))[0] for prompt in prompts_of(model)]
     assert together == alone
-    assert generate(model, [], SamplingOptions(12)) == []
 
 
 def test_draws_depend_on_seed_index_and_position_only(run: Path) -> None:
@@ -67,10 +70,17 @@ def test_draws_depend_on_seed_index_and_position_only(run: Path) -> None:
     assert len(set(first)) == 16
     assert texts(0, 5) == texts(0, 16) == first
     assert not set(first) & set(texts(1, 4))
-    # Neighbours change nothing.
-    others = [Prompt("La"), Prompt("Le chat"), Prompt("Il")]
-    options = SamplingOptions(8, temperature=1.0)
-    assert generator.answer(others, options)[2]["text"] == first[2]
+    assert generator.answer([], SamplingOptions()) == []
+    # Neighbours change nothing, nor do those that run with another subset.
+    others = [Prompt("La"), Prompt("The", ("en",)), Prompt("Il")]
+    options, heard = SamplingOptions(8, temperature=1.0), ["", "", ""]
+
+    def listen(place: int, text: str) -> None:
+        heard[place] += text
+
+    rows = generator.answer(others, options, listen)
+    assert rows[2]["text"] == first[2]
+    assert heard == [row["text"] for row in rows]
 
 
 def test_a_batch_that_does_not_fit_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,31 +90,59 @@ def test_a_batch_that_does_not_fit_is_refused(run: Path, monkeypatch: pytest.Mon
     Generator(run).answer([Prompt("Il")], SamplingOptions(10**30, stop=("e", "a", "i", " ")))
 
 
-def test_streaming_is_the_text_in_whole_characters(model: SlicedModel) -> None:
-    options = SamplingOptions(24, temperature=1.5, seed=5)  # random enough for broken characters
-    heard: dict[int, list[str]] = {0: [], 1: [], 2: []}
-    found = generate(
-        model, prompts_of(model), options, listener=lambda i, text: heard[i].append(text)
+def continued(
+    tokens: list[bytes | None], prompt: int, context: int, options: SamplingOptions
+) -> tuple[str, str]:
+    """Text and reason of a continuation by these tokens, where None ends a text."""
+    data = b""
+    for count, token in enumerate(tokens, 1):
+        if token is None:
+            return data.decode("utf-8", "replace"), "end"
+        data += token
+        text = utf_8_decode(data, "replace", False)[0]  # no part of a character
+        if places := [text.index(stop) for stop in options.stop if stop in text]:
+            return text[: min(places)], "stop"
+        if count == options.max_tokens or prompt + count == context:
+            reason = "length" if count == options.max_tokens else "context"
+            return data.decode("utf-8", "replace"), reason
+    raise AssertionError
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_texts_end_where_they_should(model: SlicedModel, data: st.DataObject) -> None:
+    """Batches of scripted tokens: characters in parts, stop strings over and within tokens."""
+    tokenizer, end = model.tokenizer_out, model.end_of_text
+    some = [*(tokenizer.vocabulary.byte_ids[each] for each in b"ab\xc3\xa9"), *range(300, 306), end]
+    scripts = data.draw(st.lists(st.lists(st.sampled_from(some), min_size=9, max_size=9),
+                                 min_size=1, max_size=3))  # fmt: skip
+    words = [tokenizer.decode([i for i in each if i != end]) for each in scripts]
+    stop = st.sampled_from(words).flatmap(
+        lambda word: st.tuples(st.integers(0, len(word)), st.integers(1, 4)).map(
+            lambda at: word[at[0] : at[0] + at[1]] or "never"
+        )
     )
-    for index, result in enumerate(found):
-        assert "".join(heard[index]) == result.text
-        assert result.text == model.tokenizer_out.decode(result.ids)
+    options = SamplingOptions(
+        data.draw(st.integers(1, 9)), stop=tuple(data.draw(st.lists(stop, max_size=3)))
+    )
+    lengths = [data.draw(st.sampled_from((1, 3, model.context - 4))) for _ in scripts]
+    heard = [""] * len(scripts)
 
+    def listen(place: int, text: str) -> None:
+        heard[place] += text
 
-def test_stop_strings_end_the_text_before_them(model: SlicedModel) -> None:
-    options = SamplingOptions(24, temperature=1.0, seed=3)
-    free = generate(model, prompts_of(model)[:1], options)[0].text
-    assert len(free) > 12
-    for stop in (free[6], free[5:8], free[8:11]):
-        heard: list[str] = []
-        found = generate(
-            model,
-            prompts_of(model)[:1],
-            SamplingOptions(24, temperature=1.0, seed=3, stop=(stop, "never there")),
-            listener=lambda _, text, heard=heard: heard.append(text),
-        )[0]
-        assert found.text == free[: free.index(stop)] == "".join(heard)
-        assert found.reason == "stop"
+    def scripted(self: SamplingOptions, logits: Any, prompts: Any, position: int) -> Any:
+        return torch.tensor([scripts[prompt][position] for prompt in prompts])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SamplingOptions, "choose", scripted)
+        found = generate(model, [[end] * length for length in lengths], options, listener=listen)
+    for place, (ids, length) in enumerate(zip(scripts, lengths, strict=True)):
+        tokens = [None if each == end else tokenizer.token_bytes(each) for each in ids]
+        expected = continued(tokens, length, model.context, options)
+        assert (found[place].text, found[place].reason) == expected
+        assert heard[place] == found[place].text
+        assert list(found[place].ids) == ids[: len(found[place].ids)]
 
 
 def test_filters_leave_the_most_probable_tokens() -> None:
@@ -114,18 +152,15 @@ def test_filters_leave_the_most_probable_tokens() -> None:
         assert options.choose(logits, range(400), 0).unique().tolist() == [*range(kept)]
 
 
-def test_the_context_ends_it(model: SlicedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "ends_of_output", frozenset())
-    prompt = [model.end_of_text, *model.encode_in("la " * 80)][: model.context - 3]
-    found = generate(model, [prompt], SamplingOptions(20))[0]
-    assert (len(found.ids), found.reason) == (3, "context")
+def test_a_prompt_that_fills_the_context_is_refused(model: SlicedModel) -> None:
     with pytest.raises(UsageError, match=f"the context is {model.context}"):
         generate(model, [[0] * model.context])
 
 
-def test_writing_another_vocabulary(run: Path, model: SlicedModel) -> None:
+@pytest.mark.parametrize("inputs", ["full", ["fi"]])
+def test_writing_another_vocabulary(model: SlicedModel, inputs: Any) -> None:
     """What is predicted in V_fr is read again, though it was no token of the input side."""
-    found = model.with_vocabulary(["fi"], ["fr"])
+    found = model.with_vocabulary(inputs, ["fr"])
     prompt = [found.end_of_text, *found.encode_in("Olipa kerran")]
     options = SamplingOptions(10, temperature=1.0, seed=1)
     result = generate(found, [prompt], options)[0]
@@ -177,7 +212,7 @@ def test_json_lines_in_their_order(run: Path) -> None:
         b'{"prompt": "Olipa kerran metsa", "languages": ["auto"]}',
     ]
     generator = Generator(run, inputs=["fr", "en"])
-    rows = list(answer_all(generator, read_prompts(lines), SamplingOptions(2), batch=2))
+    rows = list(answer_all(generator, read_prompts(lines), SamplingOptions(2), batch=3))
     assert [row["prompt"] for row in rows] == ["Il", "The", "Olipa kerran metsa"]
     assert [row["languages"] for row in rows] == [["en", "fr"], ["en"], ["fi"]]
     for bad in (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "langs": "en"}'):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -166,13 +165,6 @@ def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None
     assert json.loads((strange / "fr" / "modtok.json").read_bytes())["inputs"] == ["fr"]
 
 
-def test_a_checkpoint_is_of_its_own_step(run: Path) -> None:
-    checkpoint = run / "checkpoints" / "step-00000004"
-    assert load(checkpoint, ["fr"], step=4).source.languages == LANGUAGES
-    with pytest.raises(UsageError, match="is the checkpoint of step 4, not 8; leave --step out"):
-        load(checkpoint, ["fr"], step=8)
-
-
 def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
     assert load(french_english, ["fra", "eng_Latn"]).source.languages == ("en", "fr")
     with pytest.raises(UsageError, match="has en,fr only, not fi"):
@@ -182,37 +174,13 @@ def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
 # --- models of a run ---
 
 
-TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
-
-
-def test_two_vocabularies(run: Path) -> None:
-    """full-lang reads by T and predicts V_fr; src|tgt reads by one and predicts the other."""
-    small = load(run, ["fr", "en"])
-    whole, full_lang = small.with_vocabulary("full"), small.with_vocabulary("full", ["fr"])
-    rows = [full_lang.end_of_text, *full_lang.encode_in(TEXT)]
-    french = full_lang.tokenizer_out.global_ids.astype(np.int64)
-    expected = whole.logits(torch.tensor([rows]))[..., torch.from_numpy(french)]
-    torch.testing.assert_close(full_lang.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)
-
-    source_target = small.with_vocabulary(["fi"], ["fr"])
-    vocabularies = source_target.vocabularies
-    assert len(vocabularies.ids) < vocabularies.tokenizer_in.size + vocabularies.tokenizer_out.size
-    rows = source_target.encode_in("Olipa kerran kuningas")
-    finnish = vocabularies.tokenizer_in.global_ids
-    ids = vocabularies.ids[rows]
-    assert np.isin(ids, finnish).all()
-    expected = whole.logits(torch.tensor(ids)[None])[..., torch.from_numpy(french)]
-    torch.testing.assert_close(
-        source_target.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0
-    )
-    outs = np.array(source_target.encode_out(" roi"))
-    assert (vocabularies.out_of_row[vocabularies.row_of_out[outs]] == outs).all()
-
-
 def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
-    older = load(run / "checkpoints" / "step-00000004", ["fr"])
+    checkpoint = run / "checkpoints" / "step-00000004"
+    older = load(checkpoint, ["fr"])
     assert older.source.step == load(run, ["fr"], step=4).source.step == 4
     assert not torch.equal(older.head, load(run, ["fr"]).head)
+    with pytest.raises(UsageError, match="is the checkpoint of step 4, not 8; leave --step out"):
+        load(checkpoint, ["fr"], step=8)
     with pytest.raises(UsageError, match="has no checkpoint of step 5; choose from 4, 8"):
         load(run, step=5)
     with pytest.raises(UsageError, match=r"no language 'xx'; it has: el, en, fi, fr"):
