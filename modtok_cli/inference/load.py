@@ -35,15 +35,13 @@ def open_source(
         ModtokError: it is damaged.
     """
     path = Path(path)
-    if (path / NAME).is_file():
-        if step is not None:
-            raise UsageError(
-                "is a slice, which has one step only", where=path, remedy="leave --step out"
-            )
-        return SliceSource(path)
-    if is_hf_directory(path):
+    if (path / NAME).is_file() or is_hf_directory(path):
+        is_slice = (path / NAME).is_file()
         if step is not None or tokenizer is not None:
-            raise UsageError("is a model of transformers: --step and -t do not apply", where=path)
+            what = "a slice" if is_slice else "a model of transformers"
+            raise UsageError(f"is {what}: --step and -t do not apply", where=path)
+        if is_slice:
+            return SliceSource(path)
         source = HfSource(path)
         source.directory.warn(progress)
         if not source.languages:

@@ -15,7 +15,7 @@ from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.cost import timing
 from modtok_cli.inference.cost.cost import Entry, _row, cost
-from modtok_cli.inference.cost.timing import RandomModel, packed
+from modtok_cli.inference.cost.timing import RandomModel
 from modtok_cli.modular.open import open_tokenizer
 
 SCALES = ["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
@@ -77,14 +77,6 @@ class Clock:
 
     def decode_seconds(self, sizes: list[int], steps: int) -> list[float]:
         return [1 + size / 1000 for size in sizes]
-
-
-def test_contexts_hold_every_token() -> None:
-    ids = np.arange(1000)
-    assert np.array_equal(packed(ids, 64).ravel()[:1000], ids)
-    assert packed(ids, 64).shape == (16, 64)
-    assert packed(ids, 1000).shape == (1, 1000)
-    assert packed(ids[:3], 8).tolist() == [[0, 1, 2, 0, 1, 2, 0, 1]]
 
 
 def test_long_texts_are_not_truncated(

@@ -11,13 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import modtok_cli as modtok
 from helpers.sample import SAMPLE
 from helpers.small_run import LANGUAGES, NAME, TOY
 from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.cost.cost import cost
-from modtok_cli.inference.load import load
+from modtok_cli.inference.load import load, open_source
 from modtok_cli.inference.run.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.slice import slice as slice_model
@@ -163,6 +164,22 @@ def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None
     strange = tmp_path / os.fsdecode(b"caf\xe9")
     slice_model(run, ["fr"], output=strange / "fr")
     assert json.loads((strange / "fr" / "modtok.json").read_bytes())["inputs"] == ["fr"]
+
+
+def test_what_a_model_cannot_use_is_refused(french_english: Path, run: Path) -> None:
+    for given in ({"step": 8}, {"tokenizer": run / "tokenizer"}):
+        with pytest.raises(UsageError, match="is a slice: --step and -t do not apply"):
+            load(french_english, **given)
+    with pytest.raises(UsageError, match="outputs: the model is loaded; give it load_generator"):
+        modtok.generate(Generator(french_english), ["a"], outputs="fr")
+
+
+def test_ends_of_a_slice_without_a_template(copy: Path) -> None:
+    """Of a run that began from a model with several: an export has them too."""
+    assert open_source(copy).spoken(load(copy).vocabularies)[1].turn is None
+    file = copy / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"eos_token_id": [0, 300]}))
+    assert open_source(copy).spoken(load(copy).vocabularies)[1].turn == 300
 
 
 def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:

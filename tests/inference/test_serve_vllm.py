@@ -54,16 +54,9 @@ class Server:
 
     def start(self, *more: str) -> None:
         words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload-rows", "--"]
-        words += [
-            "--enforce-eager",
-            "--max-num-seqs",
-            "8",
-            "--block-size",
-            "32",
-            "--max-logprobs",
-            "-1",
-        ]
-        words += ["--enable-scale-out", "--chat-template", str(self._home / "template.jinja")]
+        words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
+        words += ["--max-logprobs", "-1", "--enable-scale-out"]
+        words += ["--chat-template", str(self._home / "template.jinja")]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "modtok_cli", "serve", str(self._run), *words, *more],
             env={**os.environ, **SMALL},

@@ -40,7 +40,6 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import canonical, optional_languages
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.workspace import files_in
 
 if TYPE_CHECKING:
     import torch
@@ -245,8 +244,7 @@ def _documents(probe: Sequence[Path | str], reading: Reading, progress: Progress
     texts = [
         document.text.decode()
         for text in probe
-        for path in files_in(Path(text), progress)
-        for document in read_documents(path, reading, progress=progress)
+        for document in read_documents(text, reading, progress=progress)
     ]
     if not texts:
         raise UsageError("contains no text", where=", ".join(map(str, probe)))

@@ -132,14 +132,7 @@ class Generator:
             groups.setdefault(chosen, []).append(index)
         rows: dict[int, dict[str, Any]] = {}
         for languages, members in groups.items():
-            try:
-                model = self.model if languages is None else self._for(languages)
-            except UsageError as error:
-                line = prompts[members[0]].line
-                if line is None:
-                    raise
-                raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
-            tokens = [model.prompt(prompts[i].text) for i in members]
+            own, tokens = [prompts[i] for i in members], list[list[int]]()
 
             def heard(place: int, text: str, members: Sequence[int] = members) -> None:
                 if listener is not None:
@@ -147,9 +140,15 @@ class Generator:
 
             indices = [first + index for index in members]
             try:
+                model = self.model if languages is None else self._for(languages)
+                tokens = [model.prompt(each.text) for each in own]
                 results = continued(model, tokens, options, indices=indices, listener=heard)
-            except UsageError as error:
-                raise _located(error, model, tokens, [prompts[i] for i in members]) from error
+            except UsageError as error:  # of a language, or of a prompt that is too long
+                pairs = zip(own, tokens, strict=False)
+                long = (each for each, ids in pairs if len(ids) >= model.context)
+                if (line := next(long, own[0]).line) is None:
+                    raise
+                raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
             for index, result in zip(members, results, strict=True):
                 rows[index] = {
                     "prompt": prompts[index].text,
@@ -196,16 +195,6 @@ class Generator:
 
 def _is_auto(side: Side) -> bool:
     return side is not None and (side == AUTO or list(side) == [AUTO])
-
-
-def _located(
-    error: UsageError, model: SlicedModel, tokens: list[list[int]], prompts: list[Prompt]
-) -> UsageError:
-    """The error with the line number of the first prompt that is too long."""
-    for ids, prompt in zip(tokens, prompts, strict=True):
-        if len(ids) >= model.context and prompt.line is not None:
-            return UsageError(error.what, where=f"line {prompt.line}", remedy=error.remedy)
-    return error
 
 
 def read_prompts(lines: Iterable[bytes]) -> Iterator[Prompt]:
@@ -344,6 +333,13 @@ def generate(
     options = SamplingOptions(max_tokens, temperature, top_p, min_p, tuple(stop), seed)
     langs = None
     if isinstance(model, Generator):
+        chosen = {
+            "inputs": inputs, "outputs": outputs, "step": step, "tokenizer": tokenizer,
+            "references": references,
+        }  # fmt: skip
+        for name, value in chosen.items():
+            if value is not None:
+                raise UsageError("the model is loaded", where=name, remedy="give it load_generator")
         generator, codes = model, optional_languages(languages)
         langs = None if codes is None else tuple(codes)
     else:

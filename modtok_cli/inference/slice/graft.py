@@ -111,6 +111,8 @@ def graft(
         return _graft_run(part, home, whole, place, where, progress)
     if not is_hf_directory(whole):
         raise UsageError(f"is not the Hugging Face model that {home} is a slice of", where=whole)
+    if tokenizer is not None:
+        raise UsageError("-t is for runs", where=whole, remedy="omit it")
     return graft_directory(part, home, whole, place, convert=convert, progress=progress)
 
 

@@ -202,11 +202,9 @@ class SliceSource(ModelSource):
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
 
-    def chat(self, vocabularies: Vocabularies) -> Chat | None:
+    def chat(self, vocabularies: Vocabularies) -> Chat:
         """Chat template, if there is one, and what ends an answer."""
         template = self.directory.chat_templates.get("default")
-        if template is None:
-            return None
         size = vocabularies.tokenizer_out.size
         stops = self.directory.token_ids("eos_token_id")
         return Chat(template, tuple(each for each in stops if each < size))
