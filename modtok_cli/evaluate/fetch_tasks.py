@@ -170,10 +170,11 @@ def _mt(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_S
     def read(code: str) -> tuple[list[str], list[str]]:
         parts = []
         for part in ("devtest", "dev"):
-            rows = hub.rows(FLORES, part)
-            if not len(rows) or code not in rows[0]:
+            table: Any = hub.rows(FLORES, part)
+            if not len(table) or code not in table.column_names:
                 raise ModtokError(f"has no column '{code}'", where=f"{FLORES} {part}")
-            parts.append([str(one_line(row[code])) for row in rows])
+            # The column alone: a row has 200 languages.
+            parts.append([str(one_line(text)) for text in table[code]])
         return parts[0], parts[1]
 
     for language in _known("FLORES", languages, codes, progress):
