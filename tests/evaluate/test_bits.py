@@ -11,7 +11,6 @@ from helpers.handmade_tokenizers import write_text
 from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
@@ -41,15 +40,6 @@ def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode:
     assert row["low"] <= row["bits_per_byte"] <= row["high"]
     assert row["tokens"] == sum(len(under.encode_out(line)) for line in LINES)
     assert f"|infer:{mode.replace('|', '/')}:" in row["signature"]
-
-
-def test_windows_cover_each_token_once(model: SlicedModel) -> None:
-    ids = list(range(300, 300 + 2 * model.context + 7))
-    found = windows(model, [token % model.tokenizer_out.size for token in ids])
-    assert [len(tail) for _, tail in found] == [model.context, model.context, 7]
-    assert [len(context) for context, _ in found] == [1, 1, model.context + 1 - 7]
-    assert found[0][0] == [model.end_of_text]
-    assert windows(model, []) == []
 
 
 def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
