@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from modtok_cli.measure.origin import origin as origin
     from modtok_cli.modular.adopted.adopt import adopt as adopt
     from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
-    from modtok_cli.modular.encoding.flat_files import encode_files as encode_files
     from modtok_cli.modular.encoding.lines import decode as decode
     from modtok_cli.modular.encoding.lines import encode as encode
     from modtok_cli.modular.extract import extract as extract
@@ -95,7 +94,6 @@ _NAMES = {
     "measure.origin": "origin",
     "modular.adopted.adopt": "adopt",
     "modular.comparison": "compare_tokenizers",
-    "modular.encoding.flat_files": "encode_files",
     "modular.encoding.lines": "decode encode",
     "modular.extract": "extract",
     "modular.inspect": "check_subsets inspect",

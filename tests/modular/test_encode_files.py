@@ -107,7 +107,7 @@ def test_any_tokenizer(tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Pa
     assert not isinstance(external, Subtokenizer)
     encode_files(external, corpus[1:], tmp_path / "out", end_of_text="<e>")
     assert read_npy(tmp_path / "out") == [[2, 0, 3], [3], [1, 1, 3]]
-    with pytest.raises(UsageError, match="global_ids"):
+    with pytest.raises(UsageError, match="--global-ids is not supported"):
         encode_files(external, corpus, tmp_path / "more", global_ids=True)
 
 
@@ -152,9 +152,9 @@ def test_nothing_is_left_of_a_failure_and_nothing_is_lost(
     (out / "other").touch()
     with pytest.raises(UsageError, match="other files"):
         encode_files(tokenizer, corpus, out, force=True)
-    for wrong in ({"format": "txt"}, {"end_of_text": "<none>"}):
-        with pytest.raises(UsageError, match=r"expected npy or bin|no token '<none>'"):
-            encode_files(tokenizer, corpus, tmp_path / "new", **wrong)  # type: ignore[arg-type]
+    for wrong in ({"format": "txt"}, {"format": "npy", "end_of_text": "<none>"}):
+        with pytest.raises(UsageError, match=r"choose from: npy, bin|no token '<none>'"):
+            encode(corpus, tokenizer, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar, Literal
+from typing import IO, Annotated, Any, ClassVar
 
 import numpy as np
 import orjson
@@ -19,11 +19,7 @@ from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, Force, Texts, Threads, text_paths
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.public import public
-from modtok_cli.modular.open import opened
-from modtok_cli.modular.parameters import AnyTokenizer
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.parallel import cores, total_bytes
@@ -154,55 +150,28 @@ GlobalIds = Annotated[
 ]
 
 
-@public
 def encode_files(
-    tokenizer: AnyTokenizer,
-    texts: Texts,
-    output: Annotated[
-        FilePath,
-        Option(
-            "Directory to write: `tokens.npy` and `offsets.npy`, or `tokens.bin` and `tokens.idx`, "
-            "and `tokens.json` with what is returned."
-        ),
-    ],
-    format: Annotated[
-        Literal["npy", "bin"], Option('"npy", or "bin" for Megatron and nanoGPT.')
-    ] = "npy",
+    tokenizer: Tokenizer,
+    texts: Sequence[Path | str],
+    output: Path,
+    format: str = "npy",
     *,
-    end_of_text: Annotated[
-        str | None, Option("Token to append to every document.", metavar="TOKEN")
-    ] = None,
-    global_ids: GlobalIds = False,
+    end_of_text: str | None = None,
+    global_ids: bool = False,
     reading: Reading = Reading(),
-    threads: Threads = None,
-    force: Force = False,
+    threads: int | None = None,
+    force: bool = False,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Write the token ids of a corpus to flat files, in bounded memory.
+    """Write the ids of texts, one after the other, as `encode` does; gives what `tokens.json` says.
 
-    Texts follow one after the other. Blocks of about a megabyte are read in this thread and encoded
-    in `threads` others.
-
-    Returns:
-        What `tokens.json` holds: format, type of the ids, number of tokens, documents and bytes of
-        text, the tokenizer's signature and size, the id at the end of a document or None.
-
-    Examples:
-        >>> facts = modtok.encode_files("tokenizer@fi", "data/fi.jsonl", "ids")
-        >>> import numpy
-        >>> ids = numpy.load("ids/tokens.npy", mmap_mode="r")
-        >>> offsets = numpy.load("ids/offsets.npy", mmap_mode="r")
-        >>> len(ids) == int(offsets[-1]) == facts["tokens"]
-        True
+    Blocks of about a megabyte are read in this thread and encoded in `threads` others.
 
     Raises:
         UsageError: `output` exists, or the tokenizer lacks the token or global ids.
-        ModtokError: unreadable text, or the output cannot be written.
     """
-    texts, output = text_paths(texts), Path(output)
     refuse_others(output, _OURS.__contains__)
     check_new(output, force=force)
-    tokenizer = opened(tokenizer, progress=progress)
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if global_ids and ours is None:
         raise UsageError(

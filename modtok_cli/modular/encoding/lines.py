@@ -86,7 +86,9 @@ def encode(
 
     Returns:
         A row for each document, with `ids` (N,) int32 or `tokens`; with `count` one for each file,
-        with `documents`, `tokens` and `bytes`; with another `format` one row, see `encode_files`.
+        with `documents`, `tokens` and `bytes`; with another `format` one with the content of
+        tokens.json: format, type of the ids, number of tokens, documents and bytes of text, the
+        tokenizer's signature and size, the id at the end of a document or None.
 
     Examples:
         >>> from pathlib import Path
@@ -146,8 +148,8 @@ def encode(
     facts = encode_files(
         opened(tokenizer, languages, progress=progress),
         paths,
-        output,
-        format,  # type: ignore[arg-type]
+        Path(output),
+        format,
         end_of_text=end_of_text,
         global_ids=global_ids,
         reading=reading,
