@@ -55,7 +55,6 @@ class Subtokenizer(TokenizerMethods):
         provenance: Mapping[str, Any] | None = None,
         ignored: tuple[str, ...] = (),
         extra: Mapping[str, Any] | None = None,
-        restricts: Subtokenizer | None = None,
     ) -> None:
         self.segmenter = segmenter
         self.languages = tuple(languages)
@@ -65,7 +64,6 @@ class Subtokenizer(TokenizerMethods):
         self.provenance: Mapping[str, Any] = provenance or {}
         self.ignored = ignored
         self._extra = extra or {}
-        self._restricts = restricts
 
     @classmethod
     def of_file(
@@ -104,25 +102,20 @@ class Subtokenizer(TokenizerMethods):
         """Name of the segmentation: "merges", "unigram" or "fewest-tokens"."""
         return self.segmenter.name
 
-    @cached_property
+    @property
     def global_ids(self) -> Int32Array:
         """(n,) int32, ascending; the parent's id of each local id."""
-        ids, base = self.segmenter.selection.global_ids, self._restricts
-        return ids if base is None else base.global_ids[ids]
+        return self.segmenter.selection.global_ids
 
-    @cached_property
+    @property
     def local_of_global(self) -> Int32Array:
         """(V,) int32; -1 for what is outside."""
-        local, base = self.segmenter.selection.local_of_global, self._restricts
-        if base is None:
-            return local
-        return np.where(base.local_of_global < 0, np.int32(-1), local[base.local_of_global])
+        return self.segmenter.selection.local_of_global
 
     @property
     def merge_ranks(self) -> Int64Array:
         """Rank in the parent of each merge; (m,) int64, ascending."""
-        ranks, base = self.segmenter.merge_ranks, self._restricts
-        return ranks if base is None else base.merge_ranks[ranks]
+        return self.segmenter.merge_ranks
 
     @cached_property
     def signature(self) -> str:
@@ -237,7 +230,6 @@ class Subtokenizer(TokenizerMethods):
             name=self.name,
             directory=self.directory,
             extra=extra,
-            restricts=self._restricts if self.segmenter.of_file else self,
         )
 
     def save(self, path: str | Path) -> None:

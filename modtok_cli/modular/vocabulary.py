@@ -273,6 +273,12 @@ class Selection(Lasting):
                 mask, np.cumsum(mask, dtype=np.int32) - np.int32(1), np.int32(-1)
             )
 
+    def part(self, mask: BoolArray) -> BoolArray:
+        """The tokens of `mask`, (n,) bool, in `whole`; (V,) bool."""
+        part = np.zeros(len(self.whole), dtype=np.bool_)
+        part[self.global_ids[mask]] = True
+        return part
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The tokens in local order."""

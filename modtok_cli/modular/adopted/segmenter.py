@@ -101,15 +101,13 @@ class Library(Segmenter):
         return self.file.needed[self.selection.global_ids]
 
     def restricted(self, mask: BoolArray) -> Library:
-        whole = np.zeros(self.file.size, dtype=np.bool_)
-        whole[self.selection.global_ids[mask]] = True
-        return Library(self.file, whole)
+        return Library(self.file, self.selection.part(mask))
 
     def most_used(self, counts: Int64Array, k: int | None, coverage: float | None) -> BoolArray:
         """The tokens of greatest use, (n,) bool, by counts (n,) int64; see `smallest`."""
         file, ids = self.file, self.selection.global_ids
-        mask, whole = np.zeros(file.size, dtype=np.bool_), np.zeros(file.size, dtype=np.int64)
-        mask[ids], whole[ids] = True, counts
+        mask, whole = np.isin(np.arange(file.size), ids), np.zeros(file.size, dtype=np.int64)
+        whole[ids] = counts
         rules = (file.derivation, file.merges, file.pieces)
         return smallest(mask, whole, *rules, k, coverage)[ids]
 

@@ -42,7 +42,7 @@ class Segmenter(Lasting, ABC):
         pretokenizer: splits text into the words.
         selection: the tokens, as some of a larger vocabulary or all of one.
         scores: (n,) float64, as a file holds them; None for a segmenter without scores.
-        of_file: whether `restricted` gives tokens of the same whole, else of this selection.
+        of_file: whether its `tokenizer.json` is that of another program.
     """
 
     name: ClassVar[str]

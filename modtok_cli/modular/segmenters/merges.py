@@ -81,8 +81,10 @@ class Merges(Segmenter):
 
     def restricted(self, mask: BoolArray) -> Merges:
         """With a token, `mask` (n,) bool has all that it is built from, by its last merge."""
-        merges = np.asarray(mask[self.merges].all(axis=1))
-        return Merges(self.vocabulary, self.pretokenizer, self.merges, mask, merges)
+        selection, kept = self.selection, np.zeros(len(self._all_merges), dtype=np.bool_)
+        kept[self.merge_ranks[mask[self.merges].all(axis=1)]] = True
+        rules = (selection.whole, self.pretokenizer, self._all_merges)
+        return Merges(*rules, selection.part(mask), kept)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.

@@ -111,4 +111,5 @@ class Scored(Segmenter):
         return None
 
     def restricted(self, mask: BoolArray) -> Scored:
-        return type(self)(self.vocabulary, self.pretokenizer, self.scores, mask)
+        rules = (self.selection.whole, self.pretokenizer, self._all_scores)
+        return type(self)(*rules, self.selection.part(mask))
