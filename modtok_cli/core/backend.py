@@ -164,19 +164,11 @@ def get_requires_for_build_editable(settings: Any = None) -> list[str]:
     return [*_hooks().get_requires_for_build_editable(settings), *_required()]
 
 
-def get_requires_for_build_sdist(settings: Any = None) -> list[str]:
-    """What setuptools needs."""
-    return list(_hooks().get_requires_for_build_sdist(settings))
-
-
-def prepare_metadata_for_build_wheel(directory: str, settings: Any = None) -> str:
-    """Setuptools' metadata."""
-    return str(_hooks().prepare_metadata_for_build_wheel(directory, settings))
-
-
-def prepare_metadata_for_build_editable(directory: str, settings: Any = None) -> str:
-    """Setuptools' metadata."""
-    return str(_hooks().prepare_metadata_for_build_editable(directory, settings))
+def __getattr__(name: str) -> Any:
+    """All other hooks are those of setuptools."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_hooks(), name)
 
 
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
@@ -193,11 +185,6 @@ def build_editable(directory: str, settings: Any = None, metadata: str | None = 
     """The core in place, and a wheel that refers to it."""
     compile_core()
     return str(_hooks().build_editable(directory, settings, metadata))
-
-
-def build_sdist(directory: str, settings: Any = None) -> str:
-    """The sources."""
-    return str(_hooks().build_sdist(directory, settings))
 
 
 if __name__ == "__main__":
