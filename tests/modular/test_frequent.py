@@ -94,9 +94,10 @@ def foreign(tmp_path: Path) -> Path:
 
 
 def test_external_model_stays_a_model(foreign: Path, tmp_path: Path) -> None:
-    text = tmp_path / "sw.txt"
-    text.write_text("\n".join(LINES[:40]), "utf-8")
-    data = extract_frequent(str(foreign), 400, [text])
+    text, more = tmp_path / "sw.txt", tmp_path / "more.txt"
+    text.write_text("\n".join(LINES[:20]), "utf-8")
+    more.write_text("\n".join(LINES[20:40]), "utf-8")
+    data = extract_frequent(str(foreign), 400, [text, more])
     cut = sentencepiece.SentencePieceProcessor(model_proto=data)
     whole = sentencepiece.SentencePieceProcessor(model_file=str(foreign))
     assert cut.get_piece_size() == 400

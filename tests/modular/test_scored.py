@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from helpers.made_tokenizers import of_pieces, unigram
 from helpers.plain_ids import plain_ids
-from helpers.toy_tokenizers import ALPHABET, NASTY, toy
+from helpers.toy_tokenizers import ALPHABET, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.segment import trie_of
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.prune import LanguageTokens
-from modtok_cli.learn.unite import unite, without
+from modtok_cli.learn.unite import unite
 from modtok_cli.modular.comparison import diff
 from modtok_cli.modular.encoding import encoder as encoder_module
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -62,13 +62,6 @@ def random_parts(seed: int, size: int = 40) -> dict[str, LanguageTokens]:
     pool = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(2, 5))) for _ in range(3 * size)]
     pool = sorted(set(pool))
     return {name: chosen(rng.sample(pool, size), i) for i, name in enumerate(NAMES)}
-
-
-def anonymous(tokenizer: Subtokenizer) -> bytes:
-    """Its file, but for the parent's signature."""
-    document = orjson.loads(tokenizer.to_json())
-    document["model"]["modtok"]["parent"] = None
-    return orjson.dumps(document)
 
 
 short = st.text(" abé1😀", max_size=6)
@@ -111,49 +104,6 @@ def test_token_counts_of_a_set_are_sums() -> None:
             total[place] += int(count)
     expected = likelihoods(np.array([*total.values()])) - EACH
     assert subset.scores[len(SPECIALS) :].tolist() == expected[len(SPECIALS) :].tolist()
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_append_and_remove_keep_other_languages(seed: int) -> None:
-    """Whatever is beside a language, in whatever order it came: the same bytes."""
-    rng = random.Random(seed)
-    parts = random_parts(seed, size=25)
-    tokenizer = united(parts)
-    alone = {name: anonymous(united({name: parts[name]}).full()) for name in NAMES}
-    for name in NAMES:
-        assert anonymous(tokenizer.subset([name])) == alone[name]
-    order = rng.sample(NAMES, len(NAMES))
-    shuffled = united({name: parts[name] for name in order})
-    pair = order[:2]
-    assert shuffled.subset(pair).signature == tokenizer.subset(pair).signature
-    assert set(shuffled.vocabulary.tokens()) == set(tokenizer.vocabulary.tokens())
-    for name in NAMES:
-        assert anonymous(shuffled.subset([name])) == alone[name]
-
-    first, later = order[:2], order[2:]
-    start = united({name: parts[name] for name in first})
-    longer = united({name: parts[name] for name in later}, base=start)
-    assert longer.vocabulary.tokens()[: start.size] == start.vocabulary.tokens()
-    for size in (1, 2):
-        for names in combinations(first, size):
-            assert anonymous(longer.subset(names)) == anonymous(start.subset(names))
-    for name in later:  # the ids of what came later may differ, the tokens do not
-        one, other = longer.subset([name]), tokenizer.subset([name])
-        for text in [*NASTY, "abcde abé 1ab"]:
-            assert one.decode(one.encode(text)) == text
-        scores = [dict(zip(t.vocabulary.tokens(), t.scores, strict=True)) for t in (one, other)]
-        assert scores[0] == scores[1]
-
-    gone = later[:1]
-    learned, token_counts = without((longer.learned(), longer.token_counts), gone)
-    rest = ModularTokenizer.from_learned(
-        learned, algorithm="bpe-merge", k=300, token_counts=token_counts
-    )
-    assert rest.languages == tuple(name for name in longer.languages if name not in gone)
-    for size in (1, 2, 3):
-        for names in combinations(rest.languages, size):
-            assert anonymous(rest.subset(names)) == anonymous(longer.subset(names))
-    assert rest.size == united({name: parts[name] for name in rest.languages}).size
 
 
 def test_the_scores_say_what_it_is() -> None:

@@ -25,7 +25,6 @@ from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.reference import splitting
 from modtok_cli.text import pretokenizer as module
-from modtok_cli.text import text_format
 from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import (
     BPE,
@@ -208,10 +207,6 @@ def test_case_table_equals_the_engine():
     assert ((asked != 0) == (ours >= UPPER)).all()
     assert (ours[asked != 0] == asked[asked != 0]).all()
     assert (ours[asked == 0] == classes()[asked == 0]).all()
-
-
-def test_readers_and_the_core_agree() -> None:
-    assert bytes(PADDING) == text_format.PADDING
 
 
 def test_composition_of_every_code_point() -> None:
