@@ -264,7 +264,7 @@ class _TextEncoder(Encoder):
     def joined(
         self, texts: Sequence[bytes], threads: int | None = None
     ) -> tuple[Int32Array, Int64Array]:
-        return _joined(self.texts(texts, threads))
+        return joined_ids(self.texts(texts, threads))
 
     def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
         return self.joined(unflatten(data, offsets))
@@ -365,8 +365,9 @@ class DividedEncoder(_TextEncoder):
         parts = np.split(ids, ends[1:-1])
         for i, one in zip(whole, self._library.texts([words[i] for i in whole]), strict=True):
             parts[i] = one
-        return _joined(parts)
+        return joined_ids(parts)
 
 
-def _joined(parts: Sequence[Int32Array]) -> tuple[Int32Array, Int64Array]:
+def joined_ids(parts: Sequence[Int32Array]) -> tuple[Int32Array, Int64Array]:
+    """Ids of several texts one after the other, and their offsets."""
     return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), offsets_of(map(len, parts))

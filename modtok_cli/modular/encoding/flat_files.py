@@ -20,6 +20,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, check_new, refuse_others
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.modular.encoding.external import joined_ids
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.parallel import cores, total_bytes
@@ -266,9 +267,9 @@ def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Int32Array, Int64Array]
         ids, offsets = tokenizer.encoder.spans(spans.data, spans.starts, spans.stops)
         return ids, offsets[1:]
     places = zip(spans.starts.tolist(), spans.stops.tolist(), strict=True)
-    parts = tokenizer.encode_batch([spans.data[a:b].tobytes().decode() for a, b in places])
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), ends
+    texts = [spans.data[a:b].tobytes().decode() for a, b in places]
+    ids, offsets = joined_ids(tokenizer.encode_batch(texts))
+    return ids, offsets[1:]
 
 
 def _token_id(tokenizer: Tokenizer, text: str) -> int:

@@ -31,12 +31,9 @@ _KIMI = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 RANK_PATTERNS = {
-    name: find_pretokenizer(ours).pattern
-    for name, ours in {
-        "cl100k": "cl100k", "llama3": "llama3", "o200k": "o200k", "r50k": "gpt2",
-        "qwen2": "qwen2", "tekken": "tekken", "qwen35": "qwen35",
-    }.items()
-} | {"kimi": _KIMI}  # fmt: skip
+    {"gpt2": "r50k"}.get(ours, ours): find_pretokenizer(ours).pattern
+    for ours in ("cl100k", "llama3", "o200k", "gpt2", "qwen2", "tekken", "qwen35")
+} | {"kimi": _KIMI}
 """Patterns of published rank files, which do not contain them, by name; those before others are
 chosen where a small vocabulary does not tell. Llama 4 has the pattern of o200k."""
 _PUBLISHED = {
