@@ -90,6 +90,8 @@ def test_merges_that_are_left_out_have_another_chance() -> None:
     assert bytes(none.tolist()) == text
     ids, again = (encoder.dropped([text], [key], 0.3)[0] for key in (5, 6))
     assert ids.tolist() != again.tolist()
+    # Whatever is before it in a batch.
+    assert encoder.dropped([b"abcd", text], [6, 5], 0.3)[1].tolist() == ids.tolist()
     words = np.split(ids, np.flatnonzero(ids == 32))[:-1]
     seen = Counter((256 in word, 257 in word) for word in words)
     # ab at once, and cd then: 0.7 · 0.7; cd first: 0.3 · 0.7, and ab then: · 0.7.

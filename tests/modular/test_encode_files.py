@@ -17,7 +17,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.text import packed
 from modtok_cli.modular.encoding import flat_files as module
 from modtok_cli.modular.encoding.flat_files import FORMS, NpyFiles, encode_files
-from modtok_cli.modular.encoding.lines import encode
+from modtok_cli.modular.encoding.lines import decode, encode
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -86,13 +86,15 @@ def test_end_of_text_global_ids_and_four_bytes(
 ) -> None:  # fmt: skip
     monkeypatch.setattr("modtok_cli.modular.encoding.flat_files._SMALL", tokenizer.size)
     monkeypatch.setattr("modtok_cli.modular.encoding.flat_files._CHUNK", 4)
-    special = tokenizer.vocabulary.specials[0]
+    names, ids = tokenizer.global_ids.tolist(), enumerate(tokenizer.vocabulary.tokens())
+    end, text = next((i, token.decode()) for i, token in ids if names[i] != i and token.isascii())
     facts = encode_files(
-        tokenizer, corpus, tmp_path / "out", form, end_of_text=special, global_ids=True
+        tokenizer, corpus, tmp_path / "out", form, end_of_text=text, global_ids=True
     )
-    expected = [[*tokenizer.global_ids[ids].tolist(), 0] for ids in tokenizer.encode_batch(ALL)]
+    batch = tokenizer.encode_batch(ALL)
+    expected = [[*tokenizer.global_ids[each].tolist(), names[end]] for each in batch]
     assert READ[form](tmp_path / "out") == expected
-    assert (facts["dtype"], facts["end_of_text"]) == ("uint32", 0)
+    assert (facts["dtype"], facts["end_of_text"]) == ("uint32", names[end])
     assert facts["size"] == toy(0).size > tokenizer.size
 
 
@@ -111,7 +113,7 @@ def test_any_tokenizer(tokenizer: Subtokenizer, corpus: list[Path], tmp_path: Pa
         encode_files(external, corpus, tmp_path / "more", global_ids=True)
 
 
-def test_count_is_a_row_for_each_file(tmp_path: Path) -> None:
+def test_counts_ids_and_texts_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("abc aab\n\nabc\n")
     (tmp_path / "c.txt").touch()
     (tmp_path / "b.jsonl").write_text('{"text": "caba"}\n')
@@ -125,6 +127,14 @@ def test_count_is_a_row_for_each_file(tmp_path: Path) -> None:
              "bytes": 4},
             {"text": str(tmp_path / "c.txt"), "documents": 0, "tokens": 0, "bytes": 0},
         ]  # fmt: skip
+    two = [tmp_path / "a.txt", tmp_path / "b.jsonl"]
+    rows = [row["ids"].tolist() for row in encode(two, tokenizer, global_ids=True)]
+    texts = ("abc aab", "", "abc", "caba")
+    assert rows == [tokenizer.global_ids[tokenizer.encode(text)].tolist() for text in texts]
+    ids = [tmp_path / "1.ids", tmp_path / "2.ids"]
+    for path, some in zip(ids, (rows[:3], rows[3:]), strict=True):
+        path.write_text("".join(f"{row}\n" for row in some))
+    assert list(decode(ids, tokenizer, global_ids=True)) == [text.encode() for text in texts]
     with pytest.raises(UsageError, match="format: excludes count"):
         encode(tmp_path, tokenizer, count=True, format="npy")
 
