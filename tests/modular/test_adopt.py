@@ -30,7 +30,7 @@ from modtok_cli.modular.adopted.adopt import (
     token_counts,
 )
 from modtok_cli.modular.adopted.converted import check_same
-from modtok_cli.modular.adopted.restrict import indispensable, restrict
+from modtok_cli.modular.adopted.restrict import indispensable, restrict, with_places
 from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.extract import extract
@@ -353,6 +353,26 @@ def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:
     names = {token.decode("utf-8", "replace") for token in part.vocabulary.tokens()}
     assert {"<|im_end|>", "<s>", "<pad>"} <= names
     assert "<unused0>" not in names
+
+
+def test_the_end_of_text_and_what_templates_name_are_in_every_language(tmp_path: Path) -> None:
+    """Of the end, tokenizer_config.json is asked first; a token that no template names is text."""
+    document = with_places(orjson.loads(external_tokenizer("byte-level")))
+    like, vocab = {**document["added_tokens"][0], "special": False}, document["model"]["vocab"]
+    for index, name in ((700, "<think>"), (701, "<tool>")):
+        vocab[name] = index
+        document["added_tokens"].append({**like, "id": index, "content": name})
+    config = {"eos_token": "</s>", "chat_template": "x <think>"}
+    for name, content in (
+        ("tokenizer.json", document),
+        ("tokenizer_config.json", config),
+        ("config.json", {"eos_token_id": vocab["<pad>"]}),
+    ):
+        (tmp_path / name).write_bytes(orjson.dumps(content))
+    made = adopt(tmp_path, "en,fi", data=SAMPLE / "parallel")
+    assert (made.settings["end_of_text"], made.settings["marks"]) == ("</s>", ["<think>"])
+    assert made.token_membership[np.array([2, 700])].all()
+    assert not made.token_membership[701].any()
 
 
 def test_what_cannot_be_adopted(tmp_path: Path) -> None:
