@@ -10,11 +10,9 @@ from itertools import chain
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
 from modtok_cli.modular.adopted.text_form import SPACE
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.encoding.decoder import Decoder
 from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.segmenters.json_frame import parse_document
@@ -112,49 +110,35 @@ class LibraryVocabulary:
     Byte-level BPE, and SentencePiece models ("▁" is a space, "<0x61>" a byte), of `tokenizers`.
 
     Attributes:
-        size: number of ids, gaps included.
         ids: bytes → id; a piece before the byte token of the same byte.
         contents: id → bytes, of all but special tokens.
         added_ids: text → id of each added token, the special ones among them.
 
     Raises:
-        ModtokError: the library does not load it, or it is of another kind.
+        UsageError, ModtokError: as `TokenizerFile`, or the library does not load it.
     """
 
     def __init__(self, data: bytes, where: str) -> None:
         document = parse_document(data, where)
+        file = TokenizerFile(document, where)
         self._library = LibraryTokenizer(where, data, where)
         self._byte_level = is_byte_level(document)
-        model = document["model"]
-        if model.get("type") not in (None, "BPE", "Unigram") or model.get(
-            "continuing_subword_prefix"
-        ):
-            raise ModtokError(
-                f"a tokenizer of type {model.get('type')} is not supported",
-                where=where,
-                remedy="choose a model with a byte-level BPE or a SentencePiece tokenizer",
-            )
-        with in_library("has no vocabulary", where):
-            names: dict[str, int] = self._library.inner.get_vocab(with_added_tokens=True)
-        added = document.get("added_tokens") or []
-        self.added_ids = {str(token["content"]): int(token["id"]) for token in added}
-        special = {str(token["content"]) for token in added if token.get("special")}
-        self.size = max(names.values(), default=-1) + 1
+        added = document.get("added_tokens") or ()
+        self.added_ids: dict[str, int] = {token["content"]: token["id"] for token in added}
         self.ids: dict[bytes, int] = {}
         self.contents: dict[int, bytes] = {}
         self._byte_tokens: dict[int, int] = {}
-        contents = dict(zip(names, Decoder(document, where).each(list(names)), strict=True))
-        for name, index in names.items():
-            if name in special:
+        tokens = file.vocabulary.tokens()
+        for name, index in file.ids.items():
+            if file.special[index]:
                 continue
             byte = None if self._byte_level else _BYTE.fullmatch(name)
             if byte is not None and name not in self.added_ids:
                 self._byte_tokens[int(byte[1], 16)] = index
                 self.contents[index] = bytes([int(byte[1], 16)])
-                continue
-            content = contents[name]
-            self.contents[index] = content
-            self.ids[content] = index
+            else:
+                self.contents[index] = tokens[index]
+                self.ids[tokens[index]] = index
         for value, index in self._byte_tokens.items():
             self.ids.setdefault(bytes([value]), index)
         self._longest = max(map(len, self.ids), default=0)

@@ -87,7 +87,9 @@ def test_byte_tokens_are_not_pieces() -> None:
 
 def test_other_kinds_are_refused() -> None:
     words = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
-    with pytest.raises(ModtokError, match="here: a tokenizer of type WordLevel is not supported"):
+    with pytest.raises(
+        ModtokError, match="here: a tokenizer of type 'WordLevel' cannot be restricted"
+    ):
         LibraryVocabulary(words.to_str().encode(), "here")
 
 
