@@ -19,6 +19,7 @@ from helpers.toy_tokenizers import LANGUAGES, rebuilt, slow_word, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
 from modtok_cli.modular.adopted.adopt import of_masks
+from modtok_cli.modular.adopted.file_ids import odd_ids
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.comparison import Difference, compare, containment, diff, text_of
 from modtok_cli.modular.faults import faults
@@ -107,6 +108,9 @@ def test_ids_that_the_library_gives_by_position_are_found(tmp_path: Path) -> Non
     ]
     found = {row["fault"]: row for row in faults(LibraryTokenizer("t", data, "t"))}["other ids"]
     assert found["examples"][:3] == expected
+    twice = orjson.loads(external_tokenizer("byte-level"))
+    twice["added_tokens"].append({**twice["added_tokens"][1], "lstrip": True})
+    assert [*odd_ids(orjson.dumps(twice), "t")] == ["'<s>' is no such added token"]
     file = TokenizerFile(document, "t")
     whole = of_masks(file, {"en": np.array(list(map(bool, file.names)))}, settings={}, corpora={})
     report = check_subsets(whole)

@@ -14,7 +14,7 @@ from tokenizers import (
 from helpers.external_tokenizers import external_tokenizer
 from helpers.made_tokenizers import MADE
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.spelling import LibraryVocabulary, spell
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling, spell
 from modtok_cli.modular.vocabulary import BYTE_NAMES, PieceVocabulary, Vocabulary
 
 
@@ -109,3 +109,5 @@ def test_every_token_is_spelled_by_its_bytes(kind: str) -> None:
     more = spell(Vocabulary.from_tokens(("<new>",), [b"a", b"the", b"zzz"]), old)
     assert more.lengths.tolist()[:2] == [0, 1]
     assert old.decode_bytes(more.ids) == b"athezzz"
+    given = Spelling.of([[1], [], [2, 3]]).spelled_by(1, 9)
+    assert (given.ids.tolist(), given.offsets.tolist()) == ([1, 9, 2, 3], [0, 1, 2, 4])

@@ -179,7 +179,11 @@ def test_everything_of_a_file_changes_the_signature() -> None:
         {"model": {**model, "merges": model["merges"][::-1]}},
     ]
     files = [TokenizerFile({**document, **change}, "x") for change in changes]
-    assert len({Subtokenizer(Library(file)).signature for file in files}) == len(changes)
+    unigram = orjson.loads(external_tokenizer("unigram"))
+    rows = unigram["model"]["vocab"]
+    for vocab in (rows, [*rows[:-1], [rows[-1][0], -50.0]]):
+        files.append(TokenizerFile({**unigram, "model": {**unigram["model"], "vocab": vocab}}, "x"))
+    assert len({Subtokenizer(Library(file)).signature for file in files}) == len(files)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from modtok_cli.measure.corpus_stats import stats_of
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
 from modtok_cli.text.counts import CorpusSize, count_documents, merge_counts, split_words
 from modtok_cli.text.parallel import read_each
+from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import load_counts, save_counts
 from modtok_cli.text.workspace import language_files
@@ -237,6 +238,8 @@ def test_write_counts_refuses(data):
     save_counts(WHOLE, data / "de.counts", "de")
     with pytest.raises(UsageError, match="overwrite its own input"):
         write_counts(["de"], data=data, output=data)
+    with pytest.raises(UsageError, match=r"de\.counts: counted with pre-tokenizer 'bpe', expected"):
+        count_corpus([data / "de.counts"], pretokenizer=UNIGRAM)
     rows = write_counts(["fr"], data=data, output=data)
     assert write_counts(["fr"], data=data, output=data)[0]["unchanged"]
     assert rows[0]["documents"] == 20
