@@ -357,14 +357,14 @@ def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:
 
 def test_the_end_of_text_and_what_templates_name_are_in_every_language(tmp_path: Path) -> None:
     """Of the end, tokenizer_config.json is asked first; a token that no template names is text."""
-    document = with_places(orjson.loads(external_tokenizer("byte-level")))
+    document = orjson.loads(external_tokenizer("byte-level"))
     like, vocab = {**document["added_tokens"][0], "special": False}, document["model"]["vocab"]
     for index, name in ((700, "<think>"), (701, "<tool>")):
         vocab[name] = index
         document["added_tokens"].append({**like, "id": index, "content": name})
     config = {"eos_token": "</s>", "chat_template": "x <think>"}
     for name, content in (
-        ("tokenizer.json", document),
+        ("tokenizer.json", with_places(document)),
         ("tokenizer_config.json", config),
         ("config.json", {"eos_token_id": vocab["<pad>"]}),
     ):
