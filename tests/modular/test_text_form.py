@@ -72,6 +72,9 @@ PARTS = [
 ]  # fmt: skip
 
 
+MORE = "la <b>mai  "
+
+
 @cache
 def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
     kinds = dict.fromkeys(("qwen2", "qwen3", "bytes-missing", "whole-words"), "byte-level")
@@ -156,11 +159,13 @@ def test_ids_and_counts_are_those_of_the_library(text: str) -> None:
             kept = [index for index in expected if index]  # beside unknown ones
             assert subsequence(ours.decode(kept).replace(" ", ""), text)
         assert ours.encode(text).tolist() == expected, form
-        counts = count_documents([[text.encode(), text.encode()]], ours.pretokenizer)
+        documents = [text, text, MORE]
+        counts = count_documents([list(map(str.encode, documents))], ours.pretokenizer)
+        expected += [*expected, *library.encode(MORE, add_special_tokens=False).ids]
         found = ours.token_occurrences(counts)
-        assert found.tolist() == (2 * np.bincount(expected, minlength=ours.size)).tolist(), form
-        size = 2 * len(text), 2 * len(text.encode())
-        assert (counts.size.documents, counts.size.characters, counts.size.bytes) == (2, *size)
+        assert found.tolist() == np.bincount(expected, minlength=ours.size).tolist(), form
+        size = sum(map(len, documents)), sum(len(each.encode()) for each in documents)
+        assert (counts.size.documents, counts.size.characters, counts.size.bytes) == (3, *size)
 
 
 def test_everything_of_a_file_changes_the_signature() -> None:
