@@ -26,7 +26,7 @@ from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stages import Stage
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
-from .conftest import SAMPLE, interrupt
+from .conftest import LANGUAGES, SAMPLE, interrupt
 
 RECIPE = """
 [schedule]
@@ -80,7 +80,9 @@ def saved(run: Path) -> dict[str, bytes]:
 
 
 def test_what_each_stage_changes(staged: RunSettings) -> None:
-    pretrain(staged)
+    report = pretrain(staged)
+    again = pretrain(RunSettings(runs=staged.runs, name="it"), resume=True)
+    assert again.rows() == report.rows()  # of a finished run, as its last stage evaluates
     whole = staged.runs / "it"
     lines = [line for line in numbers(whole) if "loss" in line]
     assert [line["stage"] for line in lines] == [1] * 4 + [2] * 3 + [3] * 3
@@ -104,6 +106,7 @@ def test_what_each_stage_changes(staged: RunSettings) -> None:
     for step, length, theta in ((7, 32, 1e5), (8, 48, 5e5)):
         found = open_run(whole, step=step)
         assert (found.context, found.shape.rope_theta) == (length, theta)
+        assert found.config["mixture"].keys() == {*LANGUAGES}  # of all stages until then
 
 
 LATE = {"offload": True, "offload_moments": "bfloat16", "save_every": 2, "keep": 2, "keep_every": 3}
