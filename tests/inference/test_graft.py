@@ -25,6 +25,7 @@ from modtok_cli.inference.hf.model_directory import NAME
 from modtok_cli.inference.load import load
 from modtok_cli.inference.slice.graft import graft
 from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.training.data.conversation import FILE
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.loop import pretrain
 
@@ -180,7 +181,9 @@ def test_what_does_not_fit_a_model_is_refused_in_a_line(
     moved = tmp_path / "moved"
     shutil.copytree(whole, moved)
     (moved / "model.safetensors").unlink()
-    save_file({n: t + 1 for n, t in weights(whole).items()}, moved / "model.safetensors")
+    changed = weights(whole)
+    changed["lm_head.weight"][-1, -1] += 1
+    save_file(changed, moved / "model.safetensors")
     with pytest.raises(UsageError, match="was cut from other weights than"):
         graft(tuned, moved, original=part, output=new)
     # Fewer rows; one tensor more, or less.
@@ -244,6 +247,18 @@ def test_a_run_gets_the_backbone_and_the_rows_of_its_slice(
     resumed = replace(settings, name="new", runs=new.parent)
     with pytest.raises(ModtokError, match="has weights only, no state of the optimizer"):
         pretrain(replace(resumed, steps=20), resume=True)
+
+
+def test_what_a_run_keeps(run: Path, tmp_path: Path) -> None:
+    """Languages, step and conversations of an older checkpoint than the last."""
+    whole, new = Path(shutil.copytree(run, tmp_path / "whole")), tmp_path / "new"
+    (whole / FILE).write_text('{"eos_token": "<|endoftext|>", "chat_template": "T"}')
+    slice_model(whole, "fr,en", step=4, output=tmp_path / "part")
+    report = graft(tmp_path / "part", whole, output=new)
+    assert report.whole == whole / "checkpoints" / "step-00000004"
+    assert (new / FILE).read_bytes() == (whole / FILE).read_bytes()
+    config = orjson.loads((new / "config.json").read_bytes())
+    assert config["grafted"]["languages"] == ["en", "fr"]
 
 
 def test_what_does_not_fit_a_run_is_refused_in_a_line(

@@ -231,6 +231,7 @@ def test_logits_are_those_of_each_row(
         {1: "en"},  # the others have all of T
         {0: "el", 1: "en", 2: "fr", 3: "el"},
         {},
+        {0: "fr", 1: "fr"},  # as the first one, after others
     ]
     for batch in batches:
         hidden = torch.randn(max(batch, default=2) + 1, 8, generator=generator)

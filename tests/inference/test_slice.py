@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -160,7 +161,9 @@ def test_append_from_another_run_that_is_named(
     other = Path(shutil.copytree(run, tmp_path / "other"))
     shutil.rmtree(other / "checkpoints" / "step-00000008")
     place = tmp_path / "wide"
-    slice_model(french_english, append=["fi"], output=place, origin=other)
+    said = Said()
+    slice_model(french_english, append=["fi"], output=place, origin=other, progress=said)
+    assert said.notes == [f"all rows are from step 4 of {other}"]
     assert orjson.loads((place / "modtok.json").read_bytes())["step"] == 4
     with pytest.raises(UsageError, match=r"has no checkpoint of step 8; choose from 4"):
         slice_model(french_english, append=["fi"], output=place, origin=other, step=8, force=True)

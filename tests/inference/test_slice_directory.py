@@ -125,6 +125,10 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
     assert np.array_equal(model.file.closed(mask), mask)
     both = TokenSelection(texts=(DATA / "fr.txt",), keep=keep).ids(model)
     assert both.tolist() == np.union1d(by_text, by_list).tolist()
+    english = TokenSelection(("en",), data=DATA).ids(model)
+    for sides in (TokenSelection(("fr", "en"), data=DATA),
+                  TokenSelection(("en",), data=DATA, texts=(DATA / "fr.txt",))):  # fmt: skip
+        assert sides.ids(model).tolist() == np.union1d(by_text, english).tolist()
     keep.write_text(f"[{last}, 3]")
     assert read_ids(keep).tolist() == [last, 3]
     for wrong in ("3 x", "", "[]"):
@@ -175,6 +179,22 @@ def test_ids_of_all_configurations_are_renumbered(tmp_path: Path) -> None:
     )
     assert (made.output / "LICENSE").read_text() == "a licence"
     assert made.left_out == ("tokenizer.model",)
+
+
+def test_names_of_tokens_that_are_not_kept_are_left_out(tmp_path: Path) -> None:
+    """transformers would give them ids behind the last row."""
+    whole, warned = build(tmp_path / "whole", "Llama"), Silent()
+    document = orjson.loads((whole / "tokenizer.json").read_bytes())
+    vocabulary, added = document["model"]["vocab"], document["added_tokens"]
+    name = max(sorted(vocabulary.keys() - {token["content"] for token in added}), key=len)
+    file = whole / "tokenizer_config.json"
+    fields = orjson.loads(file.read_bytes()) if file.is_file() else {}
+    file.write_bytes(orjson.dumps(fields | {"pad_token": name}))
+    made = ModelDirectory(whole).slice(np.arange(0), tmp_path / "part", progress=warned)
+    assert vocabulary[name] not in made.ids
+    assert len(transformers.AutoTokenizer.from_pretrained(made.output)) == len(made.ids)
+    line = f"tokenizer_config.json: tokens without an id are left out: {name}"
+    assert line in warned.warnings
 
 
 def test_marks_that_the_chat_template_names_stay(tmp_path: Path) -> None:
