@@ -187,10 +187,13 @@ def tasks_of(
     `sizes` are the bytes of the files. The largest files are given out first, each to the task
     with the fewest bytes.
 
-    >>> files = {"fi": [Path(f"{n}.txt") for n in range(70)]}
-    >>> stages = tasks_of(files, {"fi": [1] * 70}, Path("w"), Path("o"), 100)
-    >>> [len(stage) for stage in stages]
+    >>> def stages(sizes, tasks):
+    ...     files = {"fi": [Path(f"{n}.txt") for n in range(len(sizes))]}
+    ...     return tasks_of(files, {"fi": sizes}, Path("w"), Path("o"), tasks)
+    >>> [len(stage) for stage in stages([1] * 70, 100)]
     [70, 2, 1]
+    >>> [job.inputs for task in stages([1, 5, 3], 2)[0] for job in task]
+    [('1.txt',), ('0.txt', '2.txt')]
     """
     units = [
         (-size, language, str(path))

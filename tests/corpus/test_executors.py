@@ -11,14 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from helpers.contents import contents
 from helpers.crawl import DATA, compressed, http, page, paragraphs, record, records_of
@@ -31,7 +28,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import count, ray_tasks
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.count import corpus_count, tasks_of
+from modtok_cli.corpus.count import corpus_count
 from modtok_cli.corpus.executors import Stage, run_stages
 from modtok_cli.text.corpus import write_counts
 
@@ -123,27 +120,6 @@ def test_failed_count_resumes(tmp_path: Path, data: Path) -> None:
     count_shards(data=data, output=out, workers=2, force=True)
     write_counts(data=data, output=one)
     assert contents(out) == contents(one)
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(["en", "fi"]), st.integers(0, 100)), min_size=1),
-    st.integers(1, 9),
-)
-def test_tasks_share_all_files_by_size(given_files: list[tuple[str, int]], tasks: int) -> None:
-    files: dict[str, list[Path]] = {}
-    sizes: dict[str, list[int]] = {}
-    for n, (language, size) in enumerate(given_files):
-        files.setdefault(language, []).append(Path(f"{language}{n}"))
-        sizes.setdefault(language, []).append(size)
-    first = tasks_of(files, sizes, Path("w"), Path("o"), tasks)[0]
-    assert len(first) <= tasks
-    read = [(job.language, name) for task in first for job in task for name in job.inputs]
-    wanted = [(language, str(path)) for language, paths in files.items() for path in paths]
-    assert sorted(read) == sorted(wanted)
-    paths = map(str, chain.from_iterable(files.values()))
-    size_of = dict(zip(paths, chain.from_iterable(sizes.values()), strict=True))
-    loads = [sum(size_of[name] for job in task for name in job.inputs) for task in first]
-    assert max(loads) - min(loads) <= max(size_of.values()) or len(first) < tasks
 
 
 @pytest.mark.parametrize("tasks", [3, 7])

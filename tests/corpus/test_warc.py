@@ -172,45 +172,36 @@ def test_hostile_records_are_reported_with_their_offset(
     ]
 
 
-def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
-    def only_page(body: bytes, headers: str) -> bytes:
-        raw = record(http(body, f"Content-Type: text/html\r\n{headers}"))
-        (page,) = read(tmp_path / "a.warc", [raw])
-        return page.data
-
-    old = "Transfer-Encoding: chunked\r\nContent-Encoding: gzip"
-    assert only_page(b"<html><p>hello", old) == b"<html><p>hello"
-    chunks = b"5\r\n<p>ab\r\n0\r\n\r\n"
-    assert only_page(chunks, "Transfer-Encoding: chunked") == b"<p>ab"
-    # What follows the end of a frame is not of the page.
-    frame = zstandard.compress(b"<p>zstd") + b"x" * 100_000
-    assert only_page(frame, "Content-Encoding: zstd") == b"<p>zstd"
-
-
-def test_variants_of_headers_and_chunks(tmp_path: Path) -> None:
+def test_content_is_decoded_as_servers_send_it(tmp_path: Path) -> None:
+    """Also if it is decoded already, and the headers are the original ones."""
     text = b"<html><p>ab"
     packed = gzip.compress(text)
+    deflated = zlib.compress(text)
     chunks = b"%x;a=b\r\n%s\r\n0\r\nExpires: x\r\n\r\n" % (len(packed), packed)
     plain = b"\r\n0000000000000000b\n%s\r\n0\r\n\r\n" % text
+    old = plain.replace(b"\r", b"").replace(b"\n", b"\r")
     html = "Content-Type: text/html\r\n"
-    gzipped = html + "Content-Encoding: gzip\r\n"
-    chunked = f"{gzipped}Transfer-Encoding: chunked"
+    gzipped = html + "Content-Encoding: gzip"
+    chunked = f"{gzipped}\r\nTransfer-Encoding: chunked"
     folded = f"{html}Transfer-Encoding: x-gzip\r\ntransfer-encoding:\r\n\tchunked"
     whole = record(http(chunks, chunked))
     end = whole.index(b"\r\n\r\n")
+    bodies = [
+        (text, chunked),
+        (chunks, chunked.upper()),
+        (chunks, folded),
+        (plain, f"{html}transfer-encoding: Chunked"),
+        (old, f"{html}Transfer-Encoding: chunked"),
+        (plain.replace(b"0\r\n\r\n", b"no chunk"), f"{html}Transfer-Encoding: chunked"),
+        (gzip.compress(text[:5]) + gzip.compress(text[5:]), gzipped),
+        (gzip.compress(packed), f"{gzipped}\r\ncontent-encoding: gzip"),
+        (deflated, f"{html}Content-Encoding: deflate"),
+        (deflated[2:-4], f"{html}Content-Encoding: deflate"),  # without the header of zlib
+        # What follows the end of a frame is not of the page.
+        (zstandard.compress(text) + b"x" * 100_000, f"{html}Content-Encoding: zstd"),
+    ]
     raw = [
-        whole,
-        record(http(chunks, chunked.upper())),
-        record(http(chunks, folded)),
-        record(http(plain, f"{html}transfer-encoding: Chunked")),
-        record(
-            http(
-                plain.replace(b"\r", b"").replace(b"\n", b"\r"), f"{html}Transfer-Encoding: chunked"
-            )
-        ),
-        record(http(plain.replace(b"0\r\n\r\n", b"no chunk"), f"{html}Transfer-Encoding: chunked")),
-        record(http(gzip.compress(text[:5]) + gzip.compress(text[5:]), gzipped.strip())),
-        record(http(gzip.compress(packed), f"{gzipped}content-encoding: gzip")),
+        *(record(http(body, headers)) for body, headers in bodies),
         whole[:end].replace(b"\r\n", b"\n") + whole[end:],
         whole.replace(b"application/http", b"Application/HTTP").replace(b"http://", b"<http://", 1),
         re.sub(rb"Content-Type: application/http.*\r\n", b"", whole),
