@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -49,9 +49,10 @@ T = TypeVar("T")
 
 @dataclass
 class Living:
-    """Jobs of a stage that Slurm still has: ids of arrays, and tasks by state."""
+    """Jobs of a stage that Slurm still has: ids of arrays, names of logs, and tasks by state."""
 
     ids: list[str] = field(default_factory=list)
+    logs: set[str] = field(default_factory=set)
     running: int = 0
     waiting: int = 0
 
@@ -199,7 +200,7 @@ class Jobs:
             alive = (here.running + here.waiting) * int(self._options.get("tasks_per_job", 1))
             failed = len(ranks[first]) - alive
             if failed > 0:
-                found = self._failure(first, ranks[first])
+                found = self._failure(first, ranks[first], here.logs)
                 where = ": ".join(map(str, found)) if found else self._logs / first
                 text += f", {failed} failed (see {where})"
         return text
@@ -222,8 +223,13 @@ class Jobs:
                 remedy="mend the cause, then repeat the call",
             )
 
-    def _failure(self, stage: str, ranks: Sequence[int]) -> tuple[Path, str] | None:
-        """The log of one of the missing ranks that have run last, and its line of the failure."""
+    def _failure(
+        self, stage: str, ranks: Sequence[int], living: Collection[str] = ()
+    ) -> tuple[Path, str] | None:
+        """The log of one of the missing ranks that have run last, and its line of the failure.
+
+        `living`: names of logs of tasks that have not ended.
+        """
         ids = self._record["ids"].get(stage)
         if not ids:
             return None
@@ -234,6 +240,8 @@ class Jobs:
         for at in range(0, len(run), each):
             array, number = divmod(at // each, most) if most > 0 else (0, at // each)
             log = place / f"{ids[min(array, len(ids) - 1)]}_{number}.out"
+            if log.name in living:
+                continue
             if set(ranks) & set(run[at : at + each]) and log.exists():
                 with log.open("rb") as file:
                     file.seek(max(0, log.stat().st_size - _LOG_BYTES))
@@ -322,13 +330,14 @@ def _living(name: str, stages: Sequence[str]) -> dict[str, Living]:
     names = {f"{name}-{stage}": stage for stage in stages}
     found: dict[str, Living] = {}
     lines = _slurm(
-        "squeue", "--noheader", "--array", f"--name={','.join(names)}", "--format=%j|%F|%t"
+        "squeue", "--noheader", "--array", f"--name={','.join(names)}", "--format=%j|%F|%t|%K"
     )
     for line in lines.splitlines():
-        job, number, state = line.split("|")
+        job, number, state, task = line.split("|")
         living = found.setdefault(names[job], Living())
         if number not in living.ids:
             living.ids.append(number)
+        living.logs.add(f"{number}_{task}.out")
         living.running += state != "PD"
         living.waiting += state == "PD"
     return found

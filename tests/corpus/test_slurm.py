@@ -95,7 +95,8 @@ def test_states_are_told_and_only_failed_tasks_repeated(held: Path, tmp_path: Pa
         assert ask(logs) == "0 of 4 tasks done, 2 running"
     finish(logs, "0-count", 0)
     set_states(first, "done", "failed", "R")
-    # One task still reads the list of tasks.
+    # One task still reads the list of tasks, and has not failed whatever its log says.
+    (logs / "0-count/slurm_logs/1_2.out").write_text("at work")
     assert ask(logs) == f"1 of 4 tasks done, 1 running, 1 failed (see {logs / '0-count'})"
     assert (logs / "0-count/ranks_to_run.json").read_bytes() == before
     assert states(second) == ["PD"]

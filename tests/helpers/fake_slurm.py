@@ -114,9 +114,9 @@ def squeue(place: Path, words: list[str]) -> None:
         name = (job / "name").read_text() if (job / "name").exists() else ""
         if name and has_failed(place, job) and KILL in (job / "script").read_text():
             scancel(place, [job.name])
-        for state in states(job):
+        for number, state in enumerate(states(job)):
             if name in names and state in LIVING:
-                print(f"{name}|{job.name}|{state}")
+                print(f"{name}|{job.name}|{state}|{number}")
 
 
 def has_failed(place: Path, job: Path) -> bool:
