@@ -62,6 +62,14 @@ def load(path: Path) -> UInt64Array:
     return rows
 
 
+def _files(folder: Path) -> list[Path]:
+    if found := list(folder.glob("*.npy")):
+        return found
+    raise ModtokError(
+        "has no hashes", where=folder, remedy="run HashParagraphs, then FindRepeated, before"
+    )
+
+
 def split(low: int, high: int, parts: int) -> list[tuple[int, int]]:
     """Split low … high into `parts` ranges [low, high) of nearly equal size."""
     return list(pairwise(low + (high - low) * part // parts for part in range(parts + 1)))
@@ -132,7 +140,7 @@ class FindRepeated(FileStep):
         self.hashes, self.repeated = hashes, repeated
 
     def _do(self, rank: int, world_size: int) -> None:
-        named = {tuple(map(int, path.stem.split("-"))): path for path in self.hashes.glob("*.npy")}
+        named = {tuple(map(int, path.stem.split("-"))): path for path in _files(self.hashes)}
         runs = sorted(named)  # by task, then by place
         files = [load(named[run]) for run in runs]
         low, high = split(0, 1 << 64, world_size)[rank]
@@ -185,7 +193,7 @@ class DropRepeated(Step):
 
     def _of_task(self, rank: int) -> UInt64Array:
         """Hashes and places of the task's repeated paragraphs, by place."""
-        files = map(load, self.repeated.glob("*.npy"))
+        files = map(load, _files(self.repeated))
         pieces = [rows[1:, _place(rows[0], rank) : _place(rows[0], rank + 1)] for rows in files]
         found = np.concatenate(pieces, axis=1)
         return found[:, np.argsort(found[1])]

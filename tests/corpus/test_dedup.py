@@ -73,6 +73,9 @@ def test_what_is_left_is_that_of_one_set(tasks: Any, ranges: int, run: int, memo
 
 
 def test_damaged_files_and_other_documents(tmp_path: Path) -> None:
+    for block in (FindRepeated(tmp_path, tmp_path), DropRepeated(tmp_path)):
+        with pytest.raises(ModtokError, match="has no hashes; run HashParagraphs, then FindRepeat"):
+            list(block.run([]))
     path = tmp_path / "a-0.npy"
     save(path, np.array([[0], [1], [paragraph_hash("one")]], np.uint64)[[0, 2, 1]])
     drop = DropRepeated(tmp_path, 1)
