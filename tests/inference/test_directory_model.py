@@ -235,13 +235,15 @@ def test_text_is_that_of_the_generation_config(fields: dict[str, Any], tmp_path:
 def test_fields_that_options_replace_are_named(tmp_path: Path) -> None:
     path = build(tmp_path / "model", "Llama")
     config = {"do_sample": True, "temperature": 0.6, "top_k": 20, "num_beams": 4, "eos_token_id": 2}
+    config |= {"forced_bos_token_id": 0, "forced_eos_token_id": 1, "token_healing": True}
     (path / "generation_config.json").write_bytes(orjson.dumps(config))
     warned = Silent()
     Generator(path, progress=warned)
     (said,) = [each for each in warned.warnings if "options decide" in each]
-    assert "in place of num_beams, temperature, top_k of" in said
+    forced = "forced_bos_token_id, forced_eos_token_id"
+    assert f"in place of {forced}, num_beams, temperature, token_healing, top_k of" in said
     (path / "generation_config.json").write_bytes(
-        orjson.dumps({"temperature": 0.6, "max_length": 9})
+        orjson.dumps({"temperature": 0.6, "max_length": 9, "num_beams": 1, "pad_token_id": 0})
     )
     Generator(path, progress=(quiet := Silent()))
     assert not quiet.warnings

@@ -20,7 +20,9 @@ _NEUTRAL = {
     "max_new_tokens", "max_time", "return_dict_in_generate", "num_return_sequences", "do_sample",
     "disable_compile", "compile_config", "is_assistant", "num_assistant_tokens", "low_memory",
     "num_assistant_tokens_schedule", "assistant_confidence_threshold", "renormalize_logits",
-    "remove_invalid_values",
+    "remove_invalid_values", "early_stopping", "use_mtp", "max_cache_len", "prefill_chunk_size",
+    "prompt_lookup_num_tokens", "max_matching_ngram_size", "continuous_batching_config",
+    "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id",
 }  # fmt: skip
 _OF_SAMPLING = {
     "temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "top_h",
@@ -75,8 +77,12 @@ def left_to_options(config: Any) -> list[str]:
     return sorted(
         name
         for name, value in stated.items()
-        if name not in known
-        and value not in (None, False, 0, 1, [], {})
-        and not name.startswith(("_", "output_"))
-        and not name.endswith(("_token_id", "_token_ids"))
+        if name not in known and not _is_off(name, value) and not name.startswith(("_", "output_"))
     )
+
+
+def _is_off(name: str, value: Any) -> bool:
+    """Whether it has no effect: 0 and 1 too, such as one beam, if they are not an id."""
+    if isinstance(value, bool) or name.endswith("_token_id"):
+        return value is False
+    return value in (None, 0, 1, [], {})
