@@ -21,12 +21,13 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.remote import path_of, refuse_remote
@@ -370,6 +371,12 @@ class Declared:
             except ValueError as error:
                 where = option.flag if IN_COMMAND.get() else name
                 raise UsageError(str(error), where=where) from error
+
+    def changed(self, **values: Any) -> Self:
+        """A copy with other values, which are valid: `dataclasses.replace` checks all again."""
+        copied = copy(self)
+        vars(copied).update(values)
+        return copied
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""

@@ -111,8 +111,9 @@ class Config(RunSettings):
         changes = {name: value for name, value in stage.options.items() if name not in RATE}
         most = changes.get("batch_size", self.batch_size)
         changes = {"micro_batch": min(self.micro_batch, most), **changes}
-        shape = replace(self.shape, rope_theta=changes.get("rope_theta", self.rope_theta))
-        return replace(self, **changes, shape=shape)
+        if "rope_theta" in changes:
+            changes["shape"] = replace(self.shape, rope_theta=changes["rope_theta"])
+        return self.changed(**changes)
 
     @property
     def tokens(self) -> int:

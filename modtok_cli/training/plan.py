@@ -43,6 +43,7 @@ from modtok_cli.training.run_memory import (
     total,
 )
 from modtok_cli.training.settings import OPTIONS, RunSettings
+from modtok_cli.training.stages import RATE
 
 # Number of steps from which the mean size of V_S and of a step's union is estimated.
 _SAMPLED = 200
@@ -125,7 +126,7 @@ class RunPlan:
     def check(self) -> None:
         """Check that the run fits its device."""
         for stage in self.stages:
-            config = replace(stage.period.config, recompute=stage.recompute)
+            config = stage.period.config.changed(recompute=stage.recompute)
             device = self.ranks, self.available, self.owner
             with stage.period.locating():
                 check_fits(config, self.vocabulary, stage.step_rows, *device)
@@ -224,15 +225,17 @@ def plan(
     name, peak = device or "H100", config.device_flops or _H100
     if not gpu:
         name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
-    stages = []
+    stages: list[StagePlan] = []
+    planned: dict[str, StagePlan] = {}
     for period, files in zip(config.periods, texts_by_stage(config), strict=True):
         with period.locating():
-            check_ranks(period.config, ranks)
-            sources = sources_of(config, period.config, files)
-            planned = _texts_plan(period, files, sources, subtokenizers, reading, progress)
-            stages.append(
-                _stage_plan(period, *planned, subtokenizers, ranks, (gpu, available, peak))
-            )
+            if (what := _planned_by(period)) not in planned:
+                check_ranks(period.config, ranks)
+                sources = sources_of(config, period.config, files)
+                texts = _texts_plan(period, files, sources, subtokenizers, reading, progress)
+                target = gpu, available, peak
+                planned[what] = _stage_plan(period, *texts, subtokenizers, ranks, target)
+            stages.append(replace(planned[what], period=period))
     step_rows = max((stage.step_rows for stage in stages), key=lambda rows: rows.union)
     host, words = {}, ""
     if config.offload:
@@ -258,6 +261,13 @@ def plan(
         notes,
         dict.fromkeys(OPTIONS, "the run") if resume else usual_sources(settings, config),
     )
+
+
+def _planned_by(period: Period) -> str:
+    """What the plan of a stage depends on: stages that differ in their rate only share one."""
+    staged = (name for name, option in OPTIONS.items() if option.staged and name not in RATE)
+    values = [getattr(period.config, name) for name in staged]
+    return repr((len(period.steps), period.config.micro_batch, values))
 
 
 def _texts_plan(

@@ -141,7 +141,7 @@ def recomputed(
     if config.recompute is not None:
         return config
     for layers in range(config.shape.layers + 1):
-        config = replace(config, recompute=layers)
+        config = config.changed(recompute=layers)
         if total(memory_parts(config, size, step, ranks)) <= _room(available):
             break
     return config

@@ -31,7 +31,7 @@ class Stage:
         steps: its number of steps.
         options: options that it changes, by name; None is a default that a stage before had
             replaced, "default" in a table.
-        flags: their flags, by name.
+        flags: their flags, by name; none if the stage was not read (`read_stages`).
         places: file and line of its keys, by name; "" is its first line. None are known of a
             stage that does not come from a file.
     """
@@ -128,7 +128,14 @@ class _Stages(tuple[Stage, ...]):
 
 
 def read_stages(tables: Iterable[Any], options: Mapping[str, Option]) -> tuple[Stage, ...]:
-    """Stages from tables, as a Python call has them; stages stay as they are."""
+    """Stages from tables, as a Python call has them, and from stages; those that were read stay."""
     if isinstance(tables, _Stages):
         return tables
-    return _Stages(one if isinstance(one, Stage) else Stage.read(one, options) for one in tables)
+    return _Stages(
+        Stage.read(one, options)
+        if not isinstance(one, Stage)
+        else one
+        if one.flags or not one.options
+        else Stage.read(one.as_json(), options, one.places)
+        for one in tables
+    )

@@ -20,6 +20,7 @@ from modtok_cli.training import prepare
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
+from modtok_cli.training.reads import samples_of_files
 from modtok_cli.training.recipe import read_recipe, write_recipe
 from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.settings import RunSettings
@@ -201,6 +202,16 @@ def test_bad_stages(staged: RunSettings, old: str, new: str, message: str) -> No
         plan(replace(staged, **read_recipe(Path("recipe.toml"))))
 
 
+def test_stages_of_a_program_are_checked(staged: RunSettings) -> None:
+    for options, message in (
+        ({"warm_up": 2}, r"^\[\[stage\]\] warm_up: unknown key"),
+        ({"lr": "fast"}, r"^\[\[stage\]\] lr: expected a number"),
+        ({"mix": {"xx": 0.9}}, r"^\[\[stage\]\] mix: there is no text of language 'xx'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            plan(replace(staged, stages=(Stage(3, options),)))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -232,6 +243,26 @@ def test_many_stages_are_read_once(staged: RunSettings, monkeypatch: pytest.Monk
     monkeypatch.setattr(type(config), "_changed_by", None)
     assert last.lr_at(3001) == config.lr_at(3001)
     assert last.tokens == config.tokens
+
+
+def test_stages_that_differ_in_their_rate_share_a_plan(
+    staged: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tuple(
+        {"steps": 1, "lr": (1 + number % 5) / 1024, "mix": {"fi": (0.5, 0.9)[number // 5 % 2]}}
+        for number in range(20)
+    )
+    staged = replace(staged, schedule="constant")
+    alone = [plan(replace(staged, stages=tables[:count])).stages[-1] for count in (1, 8)]
+    read, calls = samples_of_files, []
+    monkeypatch.setattr(
+        "modtok_cli.training.plan.samples_of_files", lambda *of: calls.append(of) or read(*of)
+    )
+    together = plan(replace(staged, stages=tables)).stages
+    assert len(calls) == 3  # of the first stage, and of each mixture
+    for stage, one in ((together[1], alone[0]), (together[8], alone[1])):
+        assert {**stage.row, "hours": 0} == {**one.row, "hours": 0}
+    assert [stage.row["lr"] for stage in together[1:]] == [table["lr"] for table in tables]
 
 
 def test_a_plan_of_stages(staged: RunSettings) -> None:
