@@ -23,8 +23,9 @@ _SPLITS = {word: split for split, words in _NAMES.items() for word in (split, *w
 _SPLIT = re.compile(rf"((?i:{'|'.join(_SPLITS)}))([_-]?[0-9]+)?([_-]of[_-][0-9]+)?")
 """Such a name, maybe with the number of a shard."""
 _AFTER_LABEL = re.compile(rf"(?:.*[_-])?{_SPLIT.pattern}")
-_OF_PARTS = {*_SPLITS, "part", "shard", "chunk", "of", "text", "data", "docs", "sentences"}
-"""Words of names that tell parts of a text apart."""
+_OF_PARTS = {*_SPLITS, "part", "shard", "chunk", "of", "text", "data", "docs", "sentences",
+             "counts", "json", "tfrecord"}  # fmt: skip
+"""Words of names that tell parts of a text apart, and its formats."""
 _WORD = re.compile(r"[^\W\d]{2,}")
 _REMOVED = re.compile(r"[^.]*_removed(\..*)?")
 """As fin_Latn_removed of FineWeb-2: what a filter took out of fin_Latn."""
@@ -156,13 +157,14 @@ class Directory:
 
 
 def variety_of_name(name: str) -> str:
-    """Words that follow the label of a name and are no numbers, splits or parts.
+    """Words that follow the label of a name and are no numbers, splits, parts or suffixes.
 
-    >>> [variety_of_name(name) for name in ("zh-classical.txt", "hi_rom.txt.xz", "fr_train-0.gz")]
+    >>> [variety_of_name(name) for name in ("zh.classical.txt", "hi_rom.txt.xz", "fr_train-0.gz")]
     ['classical', 'rom', '']
     """
-    words = re.split(r"[_-]", (rest_of_name(name) or "").lower())
-    return "-".join(each for each in words if each not in _OF_PARTS and _WORD.fullmatch(each))
+    usual = _OF_PARTS | {suffix[1:] for suffix in (*text_formats(), *SUFFIXES)}
+    words = re.split(r"[._-]", (rest_of_name(name) or "").lower())
+    return "-".join(each for each in words if each not in usual and _WORD.fullmatch(each))
 
 
 def names_of_text() -> str:

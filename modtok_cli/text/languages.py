@@ -268,10 +268,10 @@ def code_of_name(name: str) -> str | None:
 
 
 def rest_of_name(name: str) -> str | None:
-    """What follows the label in its field of a file name; None without a label.
+    """What follows the label in a file name; None without a label.
 
     >>> [rest_of_name(name) for name in ("fr.txt", "zh-classical.txt", "c4-fr-validation.gz", "x")]
-    ['', '-classical', '-validation', None]
+    ['.txt', '-classical.txt', '-validation.gz', None]
     """
     found = _code_and_rest(name)
     return found and found[1]
@@ -287,8 +287,9 @@ def _code_and_rest(name: str) -> tuple[str, str] | None:
     # The first field, then the others, the last (a suffix) only as in dev.fra_Latn.
     last = len(fields) > 1 and not _SCRIPT.fullmatch(fields[-1])
     for number, part in enumerate(fields[:-1] if last else fields):
+        after = "".join(f".{each}" for each in fields[number + 1 :])
         if _OTHER.fullmatch(part):
-            return part.lower(), ""
+            return part.lower(), after
         match = _IN_NAME.match(part)
         # Part numbers and the like only in the first field: fr_train.txt, fr-000.jsonl
         if match is None or (number > 0 and match.end() < len(part)):
@@ -301,9 +302,9 @@ def _code_and_rest(name: str) -> tuple[str, str] | None:
         ):
             continue
         code = base + script + region + variants + (private and "-" + private)
-        return code, ("" if variants else match[4] or "") + part[match.end() :]
+        return code, ("" if variants else match[4] or "") + part[match.end() :] + after
     first = re.split(r"[_-]", fields[0])[0].lower()
-    return (first, fields[0][len(first) :]) if first in DOMAINS else None
+    return (first, ".".join(fields)[len(first) :]) if first in DOMAINS else None
 
 
 def _known(code: str) -> bool:

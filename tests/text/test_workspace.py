@@ -78,6 +78,9 @@ def test_names_that_are_no_language_are_named(tmp_path):
         (["en-us.txt", "en.txt"], "en"),
         (["zh-classical.txt", "zh-min-nan.txt"], "zh"),
         (["hi.txt", "hi_rom.txt"], "hi"),
+        (["pt.br.txt", "pt.pt.txt"], "pt"),
+        (["pt.br/a.txt", "pt.pt/a.txt"], "pt"),
+        (["zh.txt", "zh.classical.txt.gz"], "zh"),
         (["en_simple_clean_0.txt", "en_clean_0.txt"], "en"),
     ],
 )
@@ -132,6 +135,8 @@ def test_two_published_names_are_never_one_language(tmp_path, form):
          {"fr": ["lang=fr/split=train/0.txt"]}),
         (["lang=fr/0.txt", "lang=zho_Hans/0.txt"],
          {"fr": ["lang=fr/0.txt"], "zh": ["lang=zho_Hans/0.txt"]}),
+        (["fr.txt", "fr.part-00.jsonl", "fr.train.txt", "fr.dev"],
+         {"fr": ["fr.part-00.jsonl", "fr.train.txt", "fr.txt"]}),
         (["el_CY/el_CY_clean_0000.txt", "el_CY/el_CY_noisy_0000.txt"],
          {"el": ["el_CY/el_CY_clean_0000.txt"]}),
     ],
@@ -142,7 +147,7 @@ def test_layouts_of_published_data(tmp_path, names, found):
 
 
 def test_several_files_with_one_spelling_belong_together(tmp_path):
-    for name in ("en.txt", "en_b.txt", "en-000.jsonl", "EN.more.txt", "zh-cn.txt", "zh-cn_b.txt"):
+    for name in ("en.txt", "en_b.txt", "en-000.jsonl", "EN.part.txt", "zh-cn.txt", "zh-cn_b.txt"):
         (tmp_path / name).write_text("{}\n")
     heard = Silent()
     found = language_files(tmp_path, progress=heard)
