@@ -153,10 +153,17 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
     }
     (tmp_path / "odd.json").write_bytes(orjson.dumps(odd))
+    pad = published("llama3")
+    pad["added_tokens"].append(pad["added_tokens"][0] | {"content": "PAD", "special": True})
+    (tmp_path / "pad.json").write_bytes(orjson.dumps(numbered(pad)))
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "pad.json"))
+    library.encode_special_tokens = True
+    assert len(library.encode("PAD", add_special_tokens=False).ids) > 1
     for name, options, message in (
         ("unigram", {}, "Unigram tokenizer has no merges to go on from"),
         ("words", {}, "type 'WordPiece' cannot be restricted"),
         ("odd", {}, "how it splits text into words is not known"),
+        ("pad", {}, "special token 'PAD' must go into model.vocab .* for the word in text"),
         ("gpt2", {"k": None}, "grows by a number of tokens"),
         ("gpt2", {"output": None}, "is not replaced"),
         ("gpt2", {"passes": 2}, "is not for a published tokenizer"),

@@ -177,6 +177,9 @@ def with_places(document: dict[str, Any]) -> dict[str, Any]:
     it is to have another id, all added tokens go into `model.vocab`.
 
     Example: <e> of the BPE {a: 0, ab: 2} with the added token <e>: 1 would get the id 2.
+
+    Raises:
+        UsageError: the word of a special token would become this token by `ignore_merges`.
     """
     model, added = document["model"], _added_tokens(document)
     vocab = model.get("vocab")
@@ -186,6 +189,16 @@ def with_places(document: dict[str, Any]) -> dict[str, Any]:
     last = max(vocab.values(), default=-1)
     if outside == [*range(len(vocab), len(vocab) + len(outside))] and last < len(vocab):
         return document
+    for token in document["added_tokens"] if model.get("ignore_merges") else ():
+        name = token["content"]
+        # Other names are several words: a pre-tokenizer divides letters from punctuation.
+        if token.get("special") and name not in vocab and name.isascii() and name.isalpha():
+            raise UsageError(
+                f"special token {name!r} must go into model.vocab to have its id, where "
+                "ignore_merges finds it for the word in text",
+                where="tokenizer.json",
+                remedy=f"rename it there, such as <{name}>",
+            )
     return {**document, "model": {**model, "vocab": {**vocab, **added}}}
 
 
