@@ -286,7 +286,11 @@ def middleware(served: ServedLanguages) -> Iterator[Any]:
         await send({"type": "http.response.body", "body": data[5:]})
 
     def request(
-        *parts: bytes, path: str = "/v1/completions", gone: bool = False, method: str = "POST"
+        *parts: bytes,
+        path: str = "/v1/completions",
+        query: str = "",
+        gone: bool = False,
+        method: str = "POST",
     ) -> Any:
         messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
         messages[-1]["more_body"] = gone
@@ -303,6 +307,7 @@ def middleware(served: ServedLanguages) -> Iterator[Any]:
             "type": "http",
             "method": method,
             "path": path,
+            "query_string": query.encode(),
             "headers": [(b"Content-Length", b"1")],
         }
         asyncio.run(LanguagesOfRequests(app)(scope, receive, send))
@@ -454,6 +459,15 @@ def test_prompts_are_scored_over_languages(middleware: Any, served: ServedLangua
         assert chosen == ("fr", "el", True)
         assert b"over" not in message["body"]
         assert orjson.loads(sent[1]["body"])[0]["prompt_logprobs_over"] == "languages"
+    address = "languages=el%2Cfr&prompt_logprobs_over=languages&other"
+    _, (_, chosen, _) = middleware(b'{"prompt": "Il", "echo": true}', query=address)
+    assert chosen == ("el,fr", "el,fr", True)
+    _, (_, chosen, _) = middleware(
+        b'{"prompt": "Il", "languages": "fr", "prompt_logprobs_over": "full"}', query=address
+    )
+    assert chosen == ("fr", "fr", False)  # a field goes before the address
+    sent, seen = middleware(b'{"prompt": "Il"}', query="languages=xx")
+    assert (seen, orjson.loads(sent[1]["body"])["error"]["param"]) == (None, "languages")
     for value in (None, "full"):
         asked = {**body, "prompt": [5, greek], "prompt_logprobs_over": value}
         assert not middleware(json.dumps(asked).encode())[1][1].scored

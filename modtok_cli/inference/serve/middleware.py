@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import parse_qsl
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.serve.languages import (
@@ -57,8 +58,11 @@ class LanguagesOfRequests:
             return
         extra = body.get(_EXTRA)
         extra = dict(extra) if isinstance(extra, dict) else {}
+        # Of the address: a client such as lm-eval's sends no fields but its own.
+        asked = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         wanted = {name: body.pop(name, None) for name in (KEY, OVER)}
         wanted = {name: extra.get(name) if own is None else own for name, own in wanted.items()}
+        wanted = {name: asked.get(name) if own is None else own for name, own in wanted.items()}
         field = KEY
         try:
             chosen = await apart(lambda: served.chosen(wanted[KEY], served.texts_of(body)))
