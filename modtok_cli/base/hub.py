@@ -50,6 +50,10 @@ _RANK_FILES = {
     "gpt2": "r50k_base", "p50k_edit": "p50k_base", "o200k_harmony": "o200k_base",
 }  # fmt: skip
 """Encodings of tiktoken whose ranks are in the file of another one."""
+_LIKE_TIKTOKEN = re.compile(
+    r"(ft:|chat)?gpt-?\d|o\d|(cl100k|o200k|[pr]50k)_|(text|code)-(ada|davinci|embedding|search)"
+)
+"""Names of tiktoken, without it."""
 _NAMES: dict[str, str] = {}  # place → the name that it was given by
 
 
@@ -198,6 +202,8 @@ def _encoding_of(spec: str) -> str | None:
     if not re.fullmatch(r"[a-z0-9][\w.:-]*", spec) or _FILE.fullmatch(spec) or is_there(spec):
         return None
     if not is_installed("tiktoken"):
+        if _LIKE_TIKTOKEN.match(spec):
+            require(f"{spec}: a name of tiktoken", published=["tiktoken"])
         return None
     import tiktoken
 

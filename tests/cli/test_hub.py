@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,6 +119,7 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
         ("acme/cut", "; check HF_ENDPOINT, and repeat the command"),
         ("acme/offline", "hf download acme/offline tokenizer.json"),
         ("gpt-4o", "o200k_base.tiktoken is not reached; with a connection, download it, and copy"),
+        ("gpt-5", "name of tiktoken requires tiktoken; pip install 'modtok[published]'"),
     ],
 )
 def test_each_failure_is_one_line(
@@ -134,6 +136,8 @@ def test_each_failure_is_one_line(
     monkeypatch.setattr(library, "HF_HUB_OFFLINE", name == "acme/offline")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "ranks")
     monkeypatch.setattr(tiktoken.load, "read_file", lambda _: 1 / 0)
+    if name == "gpt-5":
+        monkeypatch.setitem(sys.modules, "tiktoken", None)
     status, out, err = here("check", name, "fi.txt")
     assert (status != 0, out, err.count("\n"), message in err) == (True, "", 1, True), err
 
