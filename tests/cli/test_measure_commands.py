@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models
 
+from helpers.external_tokenizers import external_tokenizer
+
 from .conftest import rows
 
 
@@ -57,6 +59,11 @@ def test_inspect_shows_size_of_external_tokenizers(at, learned: Path) -> None:
     assert (row["format"], row["tokens"]) == ("hugging_face", 2)
     found = {row["fault"]: row["count"] for row in rows(at("inspect", "words.json", "--check")[1])}
     assert (found["unreached"], found["missing bytes"], found["gaps"]) == (None, 256, 0)
+    (learned / "bytes.json").write_bytes(external_tokenizer("byte-level"))
+    never = [*range(0xC0, 0xC2), *range(0xF5, 0x100)]  # bytes that no text in UTF-8 has
+    for options, count in (([], 3), (["--json"], len(never))):
+        (row, *_) = rows(at("inspect", "bytes.json", "--check", *options)[1])
+        assert (row["fault"], row["count"], len(row["ids"])) == ("not in UTF-8", len(never), count)
 
 
 def test_inspect_checks_references(at, learned: Path, tmp_path: Path) -> None:

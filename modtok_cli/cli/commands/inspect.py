@@ -49,6 +49,7 @@ MERGES = [
 ]
 PLAIN_MERGES = [column for column in MERGES if not column.key.endswith("_by")]
 MOST_NAMED = 5  # languages that adopted a merge, in a table
+MOST_IDS = 3  # of a kind of fault
 RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 
 Named = Annotated[
@@ -189,12 +190,16 @@ def show_contents(spec: str, *, json: bool) -> None:
 def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> None:
     """One row per checked subset; of another program's tokenizer one per kind of fault.
 
+    Rows of faults have the first ids, with `json` all.
+
     Raises:
         ModtokError: a check failed; raised after the rows are printed.
     """
     opened = None if is_modular(Path(spec)) else open_tokenizer(spec)
     if isinstance(opened, External | Subtokenizer) and is_foreign(opened):
         found = [{"tokenizer": opened.name, **row} for row in faults(opened)]
+        if not json:
+            found = [{**row, "ids": row["ids"][:MOST_IDS]} for row in found]
         emit_rows(found, FAULTS, title=f"Faults of {opened.name}", json=json)
         return
     whole = open_comparable(spec if opened is None else opened)
