@@ -16,7 +16,7 @@ import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import check_new, write_lines
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
@@ -148,7 +148,9 @@ def compare(
             raise UsageError("--tasks and --text are for models", where=first)
         files = [read_examples(side) for side in sides]
         return compare_examples(files, sides, resamples=resamples, progress=progress)
-    if len(models) == 1 and all(side.exists() for side in sides):
+    if absent := [side for side in sides if not side.exists()]:
+        raise missing(absent[0])  # before the other one is evaluated
+    if len(models) == 1:
         remedy = "pass two models, or two files of modtok eval --examples"
         raise UsageError("is a model, and the other is a file", where=models[0], remedy=remedy)
     if not (names or sources):

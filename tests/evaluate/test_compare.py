@@ -153,6 +153,9 @@ def test_a_model_and_a_file_are_not_compared(few_steps: Path, tmp_path: Path) ->
     for sides in ((few_steps, file), (file, few_steps)):
         with pytest.raises(UsageError, match=r"is a model, and the other is a file; pass two"):
             compare(*sides, tasks="facts")
+    for sides in ((few_steps, tmp_path / "b"), (tmp_path / "b", few_steps)):
+        with pytest.raises(UsageError, match=r"/b: does not exist"):
+            compare(*sides, tasks="facts")
 
 
 def test_a_metric_that_examples_do_not_give_has_no_p(tmp_path: Path) -> None:
