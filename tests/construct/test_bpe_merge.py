@@ -1,4 +1,4 @@
-"""`bpe_merge`, and `bpe_seq` with fewest tokens: outputs, append, remove, resume, errors."""
+"""`bpe_merge`: outputs, errors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.modular.inspect import check_subsets
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.pretokenizer import BPE
 
 LANGUAGES = ["en", "fi", "fr"]
 PARALLEL = SAMPLE / "parallel"
@@ -86,22 +83,3 @@ def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=subset.to_model())
     assert processor.encode(odd) == subset.encode(odd).tolist()
     assert processor.decode(processor.encode(odd)) == subset.decode(subset.encode(odd)) == odd
-
-
-def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "merges", k=600)
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600, segmentation="fewest-tokens")
-    merges = ModularTokenizer.load(tmp_path / "merges")
-    least = ModularTokenizer.load(tmp_path / "least")
-    assert least.segmentation == "fewest-tokens"
-    assert least.vocabulary.tokens() == merges.vocabulary.tokens()
-    assert least.token_membership.equals(merges.token_membership)
-    counts = count_corpus([PARALLEL / "fi.txt"], pretokenizer=BPE)
-    for names in (["fi"], ["en", "fi"], LANGUAGES):
-        shorter = least.subset(names).token_lengths(counts)
-        assert (shorter <= merges.subset(names).token_lengths(counts)).all()
-    assert check_subsets(least, samples=2).sound
-    with pytest.raises(UsageError, match="with other settings"):
-        bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600)
-    with pytest.raises(UsageError, match="segmentation"):
-        bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segmentation="most")

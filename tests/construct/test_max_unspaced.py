@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.learn.merges import unspaced
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -30,28 +28,6 @@ def longest(path: Path) -> int:
     return max(unspaced(token) for token in ModularTokenizer.load(path).vocabulary.tokens())
 
 
-def longest_in(path: Path) -> int:
-    """Bytes of the longest token of a `tokenizer.json`."""
-    vocabulary = orjson.loads(path.read_bytes())["model"]["vocab"]
-    return max(len(token) for token in vocabulary if not token.startswith("<|"))
-
-
-@pytest.mark.parametrize("build", [bpe_seq, bpe_merge])
-def test_no_token_is_longer(build: object, data: Path, tmp_path: Path) -> None:
-    assert callable(build)
-    for most, expected in ((None, 16), (16, 16), (0, 21), (7, 7), (1, 1)):
-        place = tmp_path / str(most)
-        build(data=data, output=place, k=600, max_unspaced=most)
-        found = longest(place)
-        assert found <= expected
-        assert found > expected // 2
-        tokens = ModularTokenizer.load(place).vocabulary.tokens()
-        assert b"Donaudampfschifffahrtsgesellschaft" in tokens
-        settings = ModularTokenizer.load(place).settings
-        assert settings.get("max_unspaced") == (None if most == 16 else most)
-        assert longest_in(place / "references" / "ja.json") <= 3 * expected + 2
-
-
 def test_appending_keeps_the_limit(data: Path, tmp_path: Path) -> None:
     place = tmp_path / "tok"
     bpe_seq(["de"], data=data, output=place, k=600, max_unspaced=4)
@@ -61,4 +37,4 @@ def test_appending_keeps_the_limit(data: Path, tmp_path: Path) -> None:
     assert longest(place) <= 4
     bpe_seq(["de"], data=data, output=tmp_path / "usual", k=600)
     bpe_seq(append="ja", data=data, output=tmp_path / "usual", max_unspaced=16)
-    assert longest(tmp_path / "usual") <= 16
+    assert 8 < longest(tmp_path / "usual") <= 16  # the default
