@@ -298,6 +298,13 @@ def test_the_file_has_what_the_models_files_say(tmp_path: Path) -> None:
         "general.languages": ["fr"], "general.base_model.0.repo_url": "https://huggingface.co/org/x",
     }  # fmt: skip
     assert {name: fields.get(name) for name in expected} == expected
+    generation |= {"do_sample": False, "repetition_penalty": 1.25}
+    (path / "generation_config.json").write_bytes(orjson.dumps(generation))
+    export(path, tmp_path / "m.gguf", force=True)
+    found, prefix = read(tmp_path / "m.gguf")[0], "general.sampling."
+    assert {n: v for n, v in found.items() if n.startswith(prefix)} == {
+        f"{prefix}penalty_repeat": 1.25
+    }
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,9 @@ def _card(gguf: Any, model: ExportedModel) -> Any:
                 remedy="correct what is between its first lines of ---",
             ) from error
         sampling = HfDirectory(directory).configs.get(GENERATION, {})
-        if sampling.get("do_sample"):  # else transformers does not use them
-            for ours, theirs in _SAMPLING.items():
+        for ours, theirs in _SAMPLING.items():
+            # Without sampling, transformers uses the penalty only.
+            if sampling.get("do_sample") or theirs == "repetition_penalty":
                 setattr(said, ours, sampling.get(theirs))
     said.name = f"modtok {','.join(languages) or model.tokenizer.name}"
     said.languages = list(languages) or said.languages
