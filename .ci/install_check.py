@@ -124,7 +124,7 @@ def install(venv: Path, target: str, compiler: bool) -> list[str]:
     )  # fmt: skip
     if done.returncode:
         return [f"pip: {done.stderr.strip().splitlines()[-1]}"]
-    fetched = "Collecting ziglang" in done.stdout
+    fetched = "Collecting ziglang" in done.stdout + done.stderr
     expected = not compiler and not target.partition("[")[0].endswith(".whl")
     return [] if fetched == expected else [f"ziglang: fetched is {fetched}"]
 

@@ -42,6 +42,7 @@ _WORDS = {
     list: "a list",
 }
 _FINITE = "a finite number"
+_TOO_LARGE = "the number is out of range"
 _SWITCH = dict.fromkeys(["1", "true", "t", "yes", "y", "on"], True) | dict.fromkeys(
     ["0", "false", "f", "no", "n", "off"], False
 )
@@ -172,14 +173,12 @@ class Option:
         parse = _FROM_TEXT.get(self.kind)
         if parse is None or self.parse is not None:
             return self.read(text)
-        value: Any = None
         try:
-            value = self.read(parse(text))
+            return self._read(parse(text))
+        except OverflowError as error:
+            raise ValueError(_TOO_LARGE) from error
         except (ValueError, KeyError) as error:
             raise ValueError(f"expected {self._expected(text)}, got {text!r}") from error
-        if type(value) is int and abs(value) >= 2**63:
-            raise ValueError("the number is out of range")
-        return value
 
     def _expected(self, text: str) -> str:
         """Type and range in words; a large maximum only where the text may be beyond it."""
@@ -196,6 +195,12 @@ class Option:
         Raises:
             ValueError: wrong type, not a choice, or out of range.
         """
+        try:
+            return self._read(value)
+        except OverflowError as error:  # a whole number that is no float
+            raise ValueError(_TOO_LARGE) from error
+
+    def _read(self, value: Any) -> Any:
         if self.parse is not None:
             return self.parse(value)
         if self.choices:
@@ -223,6 +228,8 @@ class Option:
         if kind is Path and self.writes:
             refuse_remote(value)
         self._check_range(value)
+        if type(value) is int and abs(value) >= 2**63:
+            raise OverflowError
         return value
 
     def _check_range(self, value: Any) -> None:

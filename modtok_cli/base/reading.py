@@ -103,14 +103,9 @@ def read_toml(path: Path, *, largest: int = 1 << 20) -> dict[str, Any]:
             the line.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would block
-            raise UsageError("cannot read: not a regular file", where=path)
-        with path.open("rb") as stream:
-            data = stream.read(largest + 1)
+        data = read_bounded(path, largest=largest)
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=path) from error
-    if len(data) > largest:
-        raise UsageError(f"larger than {largest:,} bytes", where=path, remedy="correct the file")
     import tomllib  # slow, and most directories have no settings
 
     try:

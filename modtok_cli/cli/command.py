@@ -114,17 +114,19 @@ class Call:
         return self.values.get(name, option.default)
 
     def leave_out(self, names: Collection[str], why: str) -> None:
-        """Refuse options of the command line that this call would not use.
-
-        What modtok.toml says of them is for other calls.
-        """
+        """Refuse options of the command line that this call would not use."""
         every = [(name, option) for name, _, option in self.declaration.options()]
         every += self.declaration.own.items()
         given = [each.flag for name, each in every if name in names and name in self.explicit]
         if given:
             raise UsageError(f"{why}: omit {', '.join(sorted(given))}")
+        self.leave_out_settings(names)
+
+    def leave_out_settings(self, names: Iterable[str]) -> None:
+        """Leave out what modtok.toml says of these options: it is for other calls."""
+        others = {*names} - self.explicit
         for values in (self.values, *self.groups.values()):
-            for name in names:
+            for name in others:
                 values.pop(name, None)
 
     @property

@@ -19,15 +19,9 @@ def learned(call: Call) -> BuildReport:
     modtok.toml does not choose a tokenizer to extend, and what it says of settings is for new
     tokenizers: only an option of the command line can disagree with an existing one.
     """
-    ignored = set(call.values) - call.explicit
-    if "tokenizer" not in call.explicit:
-        ignored &= {"tokenizer"}
-    else:
-        ignored &= {"output"}
+    call.leave_out_settings(["output" if "tokenizer" in call.explicit else "tokenizer"])
     if "append" in call.values or "remove" in call.values:
-        ignored |= set(call.values) - call.explicit - _NO_SETTINGS
-    for name in ignored:
-        del call.values[name]
+        call.leave_out_settings(call.values.keys() - _NO_SETTINGS)
     report: BuildReport = call()
     return report
 

@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
@@ -39,7 +40,7 @@ def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) 
     if tuple(args[:1]) == ("help",):  # modtok help corpus count
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
-    threading.excepthook = _thread_failed
+    threading.excepthook = partial(_thread_failed, session)
     warnings.showwarning = _warned
     try:
         status = _invoke(root, session)
@@ -80,12 +81,12 @@ def _report(message: str) -> None:
         say(one_line(f"modtok: {message}"))
 
 
-def _thread_failed(failure: threading.ExceptHookArgs) -> None:
-    """Report a failed library thread in one line, without a traceback.
+def _thread_failed(session: Session, failure: threading.ExceptHookArgs) -> None:
+    """Report a failed library thread in one line.
 
     The command that waits for the thread notices the failure itself.
     """
-    if os.environ.get("MODTOK_DEBUG"):
+    if _wants_traceback(session):
         threading.__excepthook__(failure)
     kind = failure.exc_type.__name__
     say(one_line(f"modtok: warning: a thread failed ({kind}: {failure.exc_value})"))

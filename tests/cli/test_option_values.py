@@ -29,6 +29,7 @@ class Example(Declared):
     rate: float = option("Rate.", default=lambda run: run.count / 2, above=0)
     kind: Literal["a", "b"] = option("Kind.", default="a")
     place: Path | None = option("Place.")
+    bytes: int | None = option("Bytes.")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,8 @@ class Example(Declared):
         ({"rate": float("inf")}, "rate: expected a number greater than 0, got inf"),
         ({"kind": "c"}, "kind: expected a or b, got 'c'"),
         ({"place": 3}, "place: expected a path, got 3"),
+        ({"rate": 10**400}, "rate: the number is out of range"),
+        ({"bytes": 1 << 63}, "bytes: the number is out of range"),
     ],
 )
 def test_values_are_checked(values: dict[str, Any], message: str) -> None:

@@ -162,13 +162,13 @@ def test_files_that_are_not_read(tmp_path: Path) -> None:
     for content, message in (
         (b"a = " + b"[" * 5000, "nested too deeply"),
         (b"a = " + b"1" * 100_000, "an integer has too many digits"),
-        (b"#" * 2_000_000, "larger than 1,048,576 bytes"),
+        (b"#" * 2_000_000, "has more than 1,048,576 bytes"),
         (b"[bpe]\nlangs = '\xff'\n", "not UTF-8"),
     ):
         path.write_bytes(content)
         with pytest.raises(UsageError, match=message):
             load_settings(TREE, tmp_path)
-    for make, message in ((os.mkdir, "cannot read"), (os.mkfifo, "not a regular file")):
+    for make, message in ((os.mkdir, "cannot read"), (os.mkfifo, "is a device or a pipe, not a file")):
         path.rmdir() if path.is_dir() else path.unlink()
         make(path)
         with pytest.raises(UsageError, match=message):

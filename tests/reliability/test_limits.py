@@ -189,11 +189,19 @@ def test_pool_without_its_manager_thread_is_detected() -> None:
     pool._executor_manager_thread = None
 
 
-def test_failing_thread_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_failing_thread_is_one_line(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a traceback where that of an error is wanted."""
     error = RuntimeError("can't start\nnew thread")
-    _thread_failed(threading.ExceptHookArgs((RuntimeError, error, None, None)))
-    said = capfd.readouterr().err
-    assert said == "modtok: warning: a thread failed (RuntimeError: can't start new thread)\n"
+    failure = threading.ExceptHookArgs((RuntimeError, error, None, None))
+    line = "modtok: warning: a thread failed (RuntimeError: can't start new thread)\n"
+    for debug, variable in ((False, "0"), (False, "1"), (True, "")):
+        monkeypatch.setenv("MODTOK_DEBUG", variable)
+        _thread_failed(Session(debug=debug), failure)
+        said = capfd.readouterr().err
+        assert said.endswith(line)
+        assert (said == line) == (not debug and variable == "0")
 
 
 def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:

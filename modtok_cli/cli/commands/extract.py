@@ -78,8 +78,7 @@ def show(
         call.values["tokenizer"] = name
     if not call.values.get("on"):  # what modtok.toml says of these is for a selection by text
         call.leave_out(options_of(Reading), "no text is read without --text")
-        for setting in {"top_k", "coverage"} - call.explicit:
-            call.values.pop(setting, None)
+        call.leave_out_settings(("top_k", "coverage"))
     output = call.values.get("output")
     if hf is None and (special or chat_template is not None):
         raise UsageError(

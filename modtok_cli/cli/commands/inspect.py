@@ -122,18 +122,21 @@ def show(
     merge and language that differs.
     """
     langs = call.values.get("languages")
-    is_explicit = "tokenizer" in call.explicit
-    tokenizer = str(call.value("tokenizer"))
-    tokenizer, other = _chosen(tokenizer if is_explicit else None, named, tokenizer)
+    default = str(call.value("tokenizer"))
+    names = [default, *(named or [])] if "tokenizer" in call.explicit else named or [default]
+    if len(names) > 2:
+        raise UsageError(
+            f"{len(names)} tokenizers are given", remedy="give one, or two to compare them"
+        )
+    tokenizer, other = names[0], names[1] if len(names) == 2 else None
     if sum([check, find is not None, merges is not None, other is not None]) > 1:
         raise UsageError(
             "--check, --find, --merges and a second tokenizer are mutually exclusive",
             remedy="give one of them",
         )
     if other is not None:
-        names = (tokenizer, other)
         first, second = (open_comparable(subset_spec(name, langs)) for name in names)
-        comparison = compare(first, second, names)
+        comparison = compare(first, second, (tokenizer, other))
         if json:
             emit_each(comparison.rows())
         else:
@@ -150,20 +153,6 @@ def show(
         show_merges(spec, merges, json=json)
     else:
         show_contents(spec, json=json)
-
-
-def _chosen(
-    explicit: str | None, named: Sequence[str] | None, default: str
-) -> tuple[str, str | None]:
-    """The tokenizer to show, and the one to compare it with."""
-    names = [*([explicit] if explicit is not None else []), *(named or [])]
-    if len(names) > 2:
-        raise UsageError(
-            f"{len(names)} tokenizers are given", remedy="give one, or two to compare them"
-        )
-    if len(names) == 2:
-        return names[0], names[1]
-    return (names or [default])[0], None
 
 
 def show_contents(spec: str, *, json: bool) -> None:

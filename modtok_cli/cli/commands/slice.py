@@ -44,18 +44,16 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
         _show_head(call, report, json)
         return
     whole = is_sliceable(path)
-    # What modtok.toml says of these is for models that they apply to.
-    for name in {"k", "coverage", "data", "verify"} - call.explicit:
-        if not whole or ("tokenizer" in call.values and name != "verify"):
-            call.values.pop(name, None)
+    if not whole:
+        call.leave_out_settings(("k", "coverage", "data", "verify", *options_of(Reading)))
+    elif "tokenizer" in call.values:
+        call.leave_out_settings(("k", "coverage", "data"))
     if whole and "languages" not in call.values:
         call.leave_out(("data", "tokenizer"), "no languages given")
         if not call.values.get("texts"):
             others = ("k", "coverage", *(() if report else options_of(Reading)))
             call.leave_out(others, "no text selects tokens")
     if not whole:
-        call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
-                                  if key in call.explicit}  # fmt: skip
         if report:
             raise UsageError(
                 "--report is for Hugging Face models: a slice of a run has its logits", where=path
@@ -91,10 +89,8 @@ def show(call: Call, report: Report = None, json: Json = False) -> None:
 def _show_head(call: Call, report: Report, json: bool) -> None:
     if report:
         raise UsageError("--report is for models that are sliced on both sides", where="--head")
-    for name in {"k", "coverage", "data", "tokenizer", "verify"} - call.explicit:
-        call.values.pop(name, None)  # what modtok.toml says of them is for other models
-    call.groups["reading"] = {key: each for key, each in call.groups["reading"].items()
-                              if key in call.explicit}  # fmt: skip
+    others = ("k", "coverage", "data", "tokenizer", "verify", *options_of(Reading))
+    call.leave_out_settings(others)
     cut = call()
     emit_rows(cut.rows(), COLUMNS, title="Size of the weights", json=json)
     call.say(saved(cut, cut.tokens))

@@ -9,16 +9,13 @@ import json
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import orjson
 import zstandard
-from safetensors.numpy import save_file
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from helpers.external_tokenizers import sentencepiece_model
+from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
+from helpers.hf_models import save_model
 from helpers.sample import SAMPLE
 from modtok_cli.base.files import write_lines
 from modtok_cli.construct.bpe_merge import bpe_merge
@@ -38,7 +35,6 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("en", "fi")
-WIDTH = 8
 RECIPE = """[architecture]
 model = "tiny"
 
@@ -251,13 +247,7 @@ def _plain_tokenizers(root: Path) -> None:
 
 def _external_tokenizers(root: Path) -> None:
     lines = (root / "fi.txt").read_text(encoding="utf-8").splitlines()
-    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
-    bpe.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-    bpe.pre_tokenizer = pre_tokenizers.Metaspace()
-    bpe.decoder = decoders.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
-    bpe.train_from_iterator(lines, trainer)
-    (root / "external.json").write_text(bpe.to_str(), encoding="utf-8")
+    (root / "external.json").write_bytes(external_tokenizer("characters"))
     (root / "external.model").write_bytes(sentencepiece_model(lines, vocab_size=330))
     tokens = [b"th", b"the", b" t", b" the", b"en"]
     write_ranks(root / "ranks.tiktoken", tokens)
@@ -290,49 +280,11 @@ def _results(root: Path) -> None:
 
 
 def _models(root: Path) -> None:
-    """After the texts: they are what the tokenizer is learned on."""
-    _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())
-    adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
+    """A model as it is published, with weights in two files, and what is made of it."""
+    place = root / "published"
+    save_model("llama", place, external_tokenizer("byte-level"), rows=602, shard="200KB")
+    names = {"eos_token": {"content": "</s>"}, "bos_token": "<s>"}
+    (place / "tokenizer_config.json").write_text(json.dumps(names))
+    adopt(place, ["en", "fi"], data=root / "data").save(root / "adopted")
     (root / "keep.json").write_text("[0, 5, 300, 301]\n")
     (root / "recipe.toml").write_text(RECIPE)
-
-
-def _published(place: Path, lines: list[str]) -> None:
-    """A directory as `save_pretrained` writes it, with weights in two files."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=310, special_tokens=["<s>", "</s>"], show_progress=False,
-        initial_alphabet=alphabet,
-    )  # fmt: skip
-    made.train_from_iterator(lines, trainer)
-    place.mkdir()
-    (place / "tokenizer.json").write_text(made.to_str(), "utf-8")
-    rows = made.get_vocab_size()
-    files: dict[str, dict[str, Any]] = {
-        "tokenizer_config.json": {"eos_token": {"content": "</s>"}, "bos_token": "<s>"},
-        "generation_config.json": {"eos_token_id": [1], "bos_token_id": 0},
-        "config.json": {
-            "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": rows,
-            "bos_token_id": 0, "eos_token_id": 1, "hidden_size": WIDTH, "num_hidden_layers": 1,
-            "tie_word_embeddings": False,
-        },
-    }  # fmt: skip
-    table = np.arange(rows * WIDTH, dtype=np.float32).reshape(rows, WIDTH)
-    parts = {
-        "model-00001-of-00002.safetensors": {"model.embed_tokens.weight": table},
-        "model-00002-of-00002.safetensors": {
-            "model.norm.weight": np.ones(WIDTH, dtype=np.float32),
-            "lm_head.weight": -table,
-        },
-    }
-    for name, tensors in parts.items():
-        save_file(tensors, place / name)
-    files["model.safetensors.index.json"] = {
-        "metadata": {"total_size": 0},
-        "weight_map": {tensor: name for name, tensors in parts.items() for tensor in tensors},
-    }
-    for name, content in files.items():
-        (place / name).write_text(json.dumps(content))
