@@ -54,7 +54,7 @@ WITH = {
         "modtok generate runs/try --langs fi --max-tokens 4 Kirjasto",
     ),
     "eval": ("modtok eval mcq --help",),
-    "corpus": ("modtok corpus build --langs fi parallel/fi.txt -o built",),
+    "corpus": ("modtok corpus build --langs fi data/fi.jsonl -o built",),
 }
 # Without the extra: exit status 1 or 2, and one line that names extras to install.
 WITHOUT = {

@@ -40,6 +40,8 @@ def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) 
     if tuple(args[:1]) == ("help",):  # modtok help corpus count
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
+    with suppress(AttributeError):  # closed from the start
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     threading.excepthook = partial(_thread_failed, session)
     warnings.showwarning = _warned
     try:
@@ -126,6 +128,8 @@ def explain(
         if error.errno == errno.ENOSPC and not error.filename:
             return Exit.FAILED, str(output_error(error))
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        if not where and isinstance(error, FileNotFoundError):  # of os.getcwd
+            return Exit.FAILED, "the current directory was removed; change to another one"
         return Exit.FAILED, f"{where}{error.strerror}"
     if "surrogates not allowed" in str(error):  # Python's and orjson's words
         return Exit.FAILED, "a file name or an argument is not valid UTF-8; rename the file"

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from helpers.processes import python
 from helpers.toy_program import ESCAPES, toy
 from modtok_cli.cli import progress
 from modtok_cli.cli.output import _judged, cell, one_line, rounded
@@ -112,6 +113,14 @@ def test_tables_on_standard_output(here, terminal: Terminal, monkeypatch) -> Non
     out, err = terminal("hostile", "--table", out=True, err=False, NO_COLOR="1")
     assert out.count(r"\x1b]52") == 7  # title, heading, two cells, caption, line, text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain(out.replace("\r", "")))
+
+
+def test_tables_where_the_locale_lacks_characters() -> None:
+    """Standard error escapes them by default; standard output would fail."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = python("-m", "helpers.toy_program", "good", "--table", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert r"\u03b5\u03bb" in done.stdout
 
 
 def test_on_a_terminal_rows_are_a_table_on_standard_error(terminal: Terminal) -> None:

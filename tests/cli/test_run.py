@@ -94,6 +94,14 @@ def test_wrong_usage_is_one_line(here, line: str, said: str) -> None:
     assert err.count("\n") == 1
 
 
+def test_a_current_directory_that_was_removed_is_named(here, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said = "modtok: error: the current directory was removed; change to another one\n"
+    assert here("sample", "here") == (1, "", said)
+
+
 @pytest.mark.parametrize("typed", ["-k 700", "-k700", "--budget 700", "--budget=700"])
 def test_messages_name_the_flag_that_was_typed(at, typed: str) -> None:
     """Of `-k/--budget` one is typed: the other one is not the user's word."""

@@ -168,7 +168,10 @@ def test_files_that_are_not_read(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(UsageError, match=message):
             load_settings(TREE, tmp_path)
-    for make, message in ((os.mkdir, "cannot read"), (os.mkfifo, "is a device or a pipe, not a file")):
+    for make, message in (
+        (os.mkdir, "cannot read"),
+        (os.mkfifo, "is a device or a pipe, not a file"),
+    ):
         path.rmdir() if path.is_dir() else path.unlink()
         make(path)
         with pytest.raises(UsageError, match=message):
