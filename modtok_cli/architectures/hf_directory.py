@@ -19,7 +19,7 @@ from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.stored_tensors import StoredTensor, read_header
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.extras import quiet, transformers
+from modtok_cli.base.extras import missing_package, quiet, transformers
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.modular.adopted.restrict import (
@@ -132,7 +132,9 @@ def open_config(path: Path) -> Any:
 
 
 def not_opened(path: Path, error: Exception) -> ModtokError:
-    """The error of a model that transformers refuses."""
+    """The error of a model that transformers refuses, or of a package that is missing."""
+    if (lack := missing_package(error)) is not None:
+        return lack
     reason = " ".join(str(error).split())[:300]
     return ModtokError(
         f"transformers does not open it ({reason})",

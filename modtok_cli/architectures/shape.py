@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from modtok_cli.architectures.rope import RopeScaling, count, number, rope_frequencies, rope_of_hf
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.extras import quiet, transformers
+from modtok_cli.base.extras import missing_package, quiet, transformers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -450,6 +450,8 @@ class Shape:
                 kind = getattr(transformers(), f"{cls.hf_name}Config")
                 fields: dict[str, Any] = kind.from_dict(deepcopy({**config})).to_dict()
         except Exception as error:  # each configuration checks its fields in its own way
+            if (lack := missing_package(error)) is not None:
+                raise lack from error
             reason = " ".join(str(error).split())[:300]
             raise ModtokError(f"transformers does not read it ({reason})") from error
         return fields

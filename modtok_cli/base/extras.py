@@ -25,8 +25,10 @@ EXTRAS = {
 }  # fmt: skip
 
 
-def missing_package(error: ModuleNotFoundError) -> UsageError | None:
+def missing_package(error: BaseException) -> UsageError | None:
     """What to install for a module of `EXTRAS` that is not there; None for other errors."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     if extra is None or is_installed(module):

@@ -120,7 +120,7 @@ def explain(
         return Exit.USAGE, _explain_usage(error, every or (lambda: root)) + _see_help(root, session)
     if _is_memory(error):
         return Exit.FAILED, f"out of memory; {memory_advice(_named(root, session.args)[1])}"
-    if isinstance(error, ModuleNotFoundError) and (lack := missing_package(error)):
+    if (lack := missing_package(error)) is not None:
         return lack.exit_code, str(lack)
     if (refusal := denied(error)) is not None:
         return Exit.FAILED, str(refusal)

@@ -1,8 +1,7 @@
-"""The scripts of the guides, the guide to a terabyte, and the four lines of the project."""
+"""The scripts of the guides, and the guide to a terabyte."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -45,12 +44,6 @@ max_tokens = 4
 [unigram-merge]
 iterations = 2
 """
-LINES = (
-    "modtok bpe-seq --langs en,fi,fr -k 600",
-    "modtok extract --langs fr,en | modtok nsl parallel/fr.txt",
-    "modtok pretrain --sampling sub:2",
-    "modtok eval mcq",
-)
 trains = needs("megatron", "lm_eval", "datatrove", "pyarrow")
 
 
@@ -65,21 +58,6 @@ def workspace(tmp_path: Path) -> Path:
             for file in (SAMPLE / folder).glob(f"{language}.*"):
                 shutil.copy(file, tmp_path / folder)
     return tmp_path
-
-
-@trains
-def test_the_four_lines(workspace: Path) -> None:
-    rows = []
-    for line in LINES:
-        done = shell(line, workspace)
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
-        rows.append([json.loads(row) for row in done.stdout.splitlines()])
-    learned, measured, trained, scored = rows
-    assert {row["language"]: row["tokens"] for row in learned} == dict.fromkeys(LANGUAGES, 600)
-    (line,) = measured
-    assert (line["language"], 0.9 < line["nsl"] < 1.1) == ("fr", True)
-    assert {row["language"] for row in trained} == {row["language"] for row in scored}
-    assert all(row["infer"] == "lang" for row in scored)
 
 
 @trains

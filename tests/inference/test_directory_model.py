@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from helpers.external_models import END, build
+from modtok_cli.architectures.families.llama import Llama
+from modtok_cli.architectures.hf_directory import open_config
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.evaluate.bits import document_nats, window_bounds
@@ -191,6 +194,13 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ModtokError, match="transformers does not open it"):
         load(path)
     (path / "config.json").write_bytes(orjson.dumps(config))
+    with monkeypatch.context() as patch:  # that is no fault of the model
+        patch.setitem(sys.modules, "torch", None)
+        with pytest.raises(UsageError, match=r"requires torch; pip install 'modtok\[lm\]'"):
+            open_config(path)
+        patch.setitem(sys.modules, "transformers", None)
+        with pytest.raises(UsageError, match=r"requires transformers; pip install 'modtok\[lm\]"):
+            Llama.of_hf(config)
     other = transformers.LlamaForSequenceClassification.from_pretrained(path)
     other.save_pretrained(tmp_path / "classifier")
     for name in ("tokenizer.json", "tokenizer_config.json"):
