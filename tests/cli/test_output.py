@@ -141,7 +141,7 @@ def test_the_best_and_the_worst_are_marked_and_said(terminal: Terminal) -> None:
     assert "\x1b[4m1.200" in err
     said = " ".join(plain(err).split())
     assert said.endswith(
-        "a has the lowest mean NSL, 0.950, over 2 languages; its worst is English with 1.000. "
+        "a has the lowest mean NSL, 0.950 over 2 languages; its worst is English with 1.000. "
         "b has the highest, 1.150."
     )
 
