@@ -70,6 +70,8 @@ def test_equal_shares_under_a_cap_are_those_of_unimax(sizes: list[int], part: fl
     with pytest.raises(
         UsageError, match=r"data.max_epochs: the text of .* is read more often; use"
     ):
+        MIX.capped({"en": 0.6, "fi": 1.0, "fr": 1.0}, ("en",))  # a share that is given
+    with pytest.raises(UsageError, match=r"the text of .* is read more often; use"):
         found.capped({name: 0.9 * weight for name, weight in found.as_dict().items()}, ())
 
 

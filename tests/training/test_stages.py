@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,8 @@ def test_text_of_later_stages_counts(staged: RunSettings) -> None:
     assert planned.evaluation.endswith("bytes of each of 4 texts, about 10% of training's time")
     said = Said()
     short = replace(few, steps=1, stages=({**later, "steps": 1},))
+    times = ceil(600 / planned.config.eval_every)
+    assert planned.evaluation.startswith(f"{times} evaluations of")
     evaluated = {row["language"] for row in pretrain(short, progress=said).rows()}
     assert evaluated == {"el", "en", "fi", "fr"}
     assert any("bytes of each of 4 texts" in note for note in said.notes)
