@@ -107,6 +107,7 @@ def test_every_decoder_gives_the_text_of_the_library(kind: int) -> None:
     @example([*range(31)])
     @example([NAMES.index(name) for name in ("<0xE4>", "<0xB8>", "<0xAD>", "<0xE4>", "a")])
     @example([1, 2, 1, 5])
+    @example([1] * 5 + [5])
     @example([NAMES.index(name) for name in ("<0xC6>", "<0x80>", "<0xC3>", "<0x80>")])
     def agree(ids: list[int]) -> None:
         text = library.decode(ids, skip_special_tokens=False)
@@ -125,7 +126,10 @@ def test_every_decoder_gives_the_text_of_the_library(kind: int) -> None:
     agree()
 
 
-STABLE = [each for each in DECODERS if each and strip(1) in each.get("decoders", ())]
+STABLE = [
+    each for each in DECODERS
+    if each and any(strip(n) in each.get("decoders", ()) for n in (1, 3))
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["spaces", "unknown", "dropped"])

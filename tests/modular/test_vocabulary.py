@@ -206,9 +206,9 @@ def test_every_violation_is_found_when_a_tokenizer_is_made() -> None:
         copy[rank, place] = value
         return copy
 
-    tall = int(np.flatnonzero((merges[:, :2] >= base).any(axis=1))[0])
+    tall = int(np.flatnonzero((merges[:, :2] >= base).any(axis=1) & (of_merges.sum(axis=1) > 1))[0])
     part = int(merges[tall, :2].max())
-    column = int(np.flatnonzero(of_merges[tall])[0])
+    column = int(np.flatnonzero(of_merges[tall])[-1])
     without_part = members.copy()
     without_part[part, column] = False
     without_maker = of_merges.copy()

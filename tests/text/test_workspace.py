@@ -205,6 +205,10 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         heard = Silent()
         language_files(hub, wanted, progress=heard)
         assert sum("all text is read: test" in each for each in heard.warnings) == others
+    workspace(tmp_path, "two/fi/train/0.txt", "two/so/test/0.txt")
+    heard = Silent()
+    by_language([tmp_path / "two"], progress=heard)
+    assert heard.warnings[-1].endswith("without a split train, all text is read: test")
     # One that is named is read.
     assert files_in(hub / "data/fin_Latn/test") == [hub / "data/fin_Latn/test/000.txt"]
 
@@ -249,6 +253,8 @@ def test_one_file(tmp_path):
     labels = ["fi", "fr", "sr-Cyrl", "sr-Latn"]
     assert language_files(file, None, of_two) == {label: [file] for label in labels}
     assert language_files(file, ["fi"], of_two) == {"fi": [file]}
+    file.write_text("text,language\na,swe\n")  # what the file had is not remembered
+    assert language_files(file, None, of_two) == {"sv": [file]}
     for place, languages in ((file, None), (file, ["fr", "fi"]), (tmp_path, ["fr", "fi"])):
         with pytest.raises(ModtokError, match="column of the language, name it with --lang-field"):
             language_files(place, languages)
