@@ -76,7 +76,7 @@ def test_spikes_are_reported_and_resume(
             line, ended = finish(before)
             if step in (5, 6):
                 for figures in line["languages"].values():
-                    figures["nats_per_token"] *= 3
+                    figures["nats_per_token"] *= 3 if step == 5 else 100
             return line, ended
 
         return finished
@@ -84,7 +84,7 @@ def test_spikes_are_reported_and_resume(
     monkeypatch.setattr(loop, "train_step", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Said()
-    pretrain(settings, progress=notes)
+    pretrain(replace(settings, langs=("fi",), sampling="none"), progress=notes)
     lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
     assert [line["step"] for line in lines if "spikes" in line] == [5, 6]
     (language, spike), *_ = lines[4]["spikes"].items()
