@@ -182,6 +182,9 @@ def test_invalid_utf8_in_columns_and_cells(tmp_path):
     kept, skipped = ["good", "a \ufffd b", "\ufffd", "\ufffd", "last"], ["good", "last"]
     pq.write_table(pa.table({"text": pa.array(raw, pa.binary())}), tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_bytes(b"text\n" + b"\n".join(raw))
+    halves = pa.table({"text": pa.array(raw[2:4], pa.binary())})  # together they are UTF-8
+    pq.write_table(halves, tmp_path / "b.parquet")
+    assert failure(tmp_path / "b.parquet").startswith(":1: not UTF-8 (byte 0xc3 at column 1)")
     for name, line in (("a.parquet", 2), ("a.csv", 3)):
         path = tmp_path / name
         assert failure(path).startswith(f":{line}: not UTF-8 (byte 0xff at column 3)")
