@@ -118,7 +118,8 @@ def _by_document(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, A
         for metric in row["metrics"]:
             value, name = row[metric], _metric_name(f"{metric},{row['filter']}")
             if isinstance(value, (int, float)):
-                scores[name] = float(value)
+                if isfinite(value):  # others are no JSON; compare tells of documents without one
+                    scores[name] = float(value)
             elif _is_pair(value):
                 scores[name] = [float(value[0]), float(value[1])]
     return list(found.values())

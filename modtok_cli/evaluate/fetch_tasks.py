@@ -25,7 +25,7 @@ from modtok_cli.base.public import public
 from modtok_cli.evaluate import documents, hub, parallel, questions
 from modtok_cli.evaluate.documents import one_line
 from modtok_cli.evaluate.suite import HubSource, Row, suites
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.languages import canonical, optional_languages
 
 LAYOUTS = {"mcq": questions.LAYOUT, "mt": parallel.LAYOUTS, "sum": documents.LAYOUT}
 FLORES, GEM = "mteb/flores", "GEM/wiki_lingua"
@@ -100,7 +100,7 @@ def fetch_tasks(
     for task in tasks:
         if task not in _SETS:
             raise UsageError(f"unknown task {task!r}", remedy=f"use {', '.join(_SETS)}")
-    chosen = optional_languages(languages) or _workspace_languages()
+    chosen = _by_short_code(optional_languages(languages) or _workspace_languages())
     root = Path(output or "tasks")
     check_directory(root)
     if not hub.reachable():
@@ -130,7 +130,17 @@ def fetch_tasks(
         fetched.rows.append(row)
     if there:
         progress.note(f"{there} sets are there already; --force replaces them")
+    if not (there or fetched.rows or fetched.skipped):
+        what = f"no set of {', '.join(tasks)} is in {', '.join(chosen)}"
+        raise UsageError(what, where="--langs", remedy="use codes such as fr, or other tasks")
     return fetched
+
+
+def _by_short_code(languages: Sequence[str]) -> list[str]:
+    """`fr` for `fr-Latn`, `zh` for `zh-Hans`: labels in the script that FLORES has it in."""
+    codes = suites()["belebele"].hub[0].languages
+    short = {canonical(code): language for language, code in codes.items()}
+    return [short.get(canonical(label), label) for label in languages]
 
 
 def _workspace_languages() -> list[str]:

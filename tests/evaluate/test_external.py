@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -15,7 +16,7 @@ from jinja2.exceptions import SecurityError
 from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
-from modtok_cli.evaluate import hub
+from modtok_cli.evaluate import external, hub
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import options_of
@@ -152,6 +153,14 @@ def test_metrics_are_compared_as_their_tasks_declare_them(
     assert {key for key, row in rows.items() if row["p"] is None} == {
         ("share_fr", "acc"), ("share_fr", "f1")
     }  # fmt: skip
+
+
+def test_a_score_that_json_does_not_have_is_left_out() -> None:
+    """`eval compare` would refuse the file; it says that only some documents have the metric."""
+    row = {"doc_id": 3, "filter": "none", "metrics": ["acc", "ppl"], "acc": 1.0}
+    for odd in (math.inf, -math.inf, math.nan):
+        ((_, scores),) = external._by_document([{**row, "ppl": odd}])
+        assert scores == {"acc": 1.0}
 
 
 def test_the_whole_vocabulary_needs_no_language(few_steps: Path, include: Path) -> None:

@@ -66,6 +66,13 @@ def test_flores(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
     assert shots[0].source == "One cat."
 
 
+def test_labels_with_a_script(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
+    """The script of FLORES' text is the language's; another one is no set, and no other text."""
+    assert [row["language"] for row in fetch(["mt"], ["fra_Latn"], tmp_path).rows] == ["fr"]
+    with pytest.raises(UsageError, match="no set of mt is in zho_Hant"):
+        fetch(["mt"], ["zho_Hant"], tmp_path)
+
+
 def test_wikilingua(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
     fetched = fetch(["sum"], ["fr", "es", "fi"], tmp_path)
     assert [(row["language"], row["examples"]) for row in fetched.rows] == [("fr", 3)]
