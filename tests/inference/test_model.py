@@ -182,6 +182,13 @@ def test_ends_of_a_slice_without_a_template(copy: Path) -> None:
     assert open_source(copy).spoken(load(copy).vocabularies)[1].turn == 300
 
 
+def test_other_weights_have_another_digest(copy: Path) -> None:
+    before, weights = open_source(copy).digest, load_file(copy / "model.safetensors")
+    weights["lm_head.weight"][-1, -1] += 1
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    assert open_source(copy).digest != before
+
+
 def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
     assert load(french_english, ["fra", "eng_Latn"]).source.languages == ("en", "fr")
     with pytest.raises(UsageError, match="has en,fr only, not fi"):

@@ -259,6 +259,7 @@ def test_logits_are_those_of_each_row(
     assert torch.allclose(torch.cat(chunks), expected, atol=1e-5)
     with pytest.raises(RuntimeError, match="of 1 rows for prompts of 2"):
         rows.logits(prompts[:2], whole, some)
+    rows.choose_prompts(["fr", "fr"])
     rows.choose({0: "fr"}, 1)  # what is left belongs to no later batch
     rows.logits(hidden[:1], whole, some)
     assert torch.equal(rows.logits(hidden, whole, some), whole(hidden))
