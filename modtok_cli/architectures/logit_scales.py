@@ -17,7 +17,7 @@ class LogitScales(NamedTuple):
 
 
 def logit_scales(model: Any) -> LogitScales:
-    """What a causal language model of transformers makes of what its output layer gives.
+    """The scale, factor and cap of a causal language model's output layer in transformers.
 
     It runs on one token. Its logits are f · l, or c · tanh(f · l / c).
     """

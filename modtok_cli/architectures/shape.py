@@ -124,7 +124,7 @@ class Shape:
 
     @property
     def input_scale(self) -> float:
-        """What a family multiplies input rows by before the first layer."""
+        """The factor of a family for input rows before the first layer."""
         return 1.0
 
     @property

@@ -26,7 +26,7 @@ EXTRAS = {
 
 
 def missing_package(error: BaseException) -> UsageError | None:
-    """What to install for a module of `EXTRAS` that is not there; None for other errors."""
+    """The package to install for a module of `EXTRAS` that is not there; None for other errors."""
     if not isinstance(error, ModuleNotFoundError):
         return None
     module = (error.name or "").partition(".")[0]

@@ -90,7 +90,7 @@ def clear(path: Path) -> None:
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """What `check_new` finds holds until the end of this block: one command, or call of Python."""
+    """Keep what `check_new` found until the end of this block: a command, or call of Python."""
     token = _NEW.set(frozenset())
     try:
         yield
@@ -276,7 +276,7 @@ def writing(final: Path) -> Iterator[None]:
 
 
 def denied(error: BaseException) -> ModtokError | None:
-    """What a missing permission or a read-only file system means; None for other errors."""
+    """The message for a missing permission or a read-only file system; None for other errors."""
     numbers = (errno.EACCES, errno.EPERM, errno.EROFS)
     if not isinstance(error, OSError) or error.errno not in numbers or not error.filename:
         return None

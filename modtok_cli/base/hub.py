@@ -158,7 +158,7 @@ def _parts(index: Path) -> list[str]:
 
 @contextmanager
 def _of_hub(name: str, revision: str | None, kind: Kind, progress: Progress) -> Iterator[None]:
-    """What the library says in one line, with a remedy; bars only where tasks are visible."""
+    """Give the library's errors in one line, with a remedy; bars only where tasks are visible."""
     from huggingface_hub import constants, utils
     from huggingface_hub.utils import logging
 

@@ -154,7 +154,7 @@ class Option:
 
     @property
     def words(self) -> str:
-        """What a value is: `a whole number`."""
+        """The kind of a value in words: `a whole number`."""
         return " or ".join(self.choices) or _WORDS.get(self.kind, "text")
 
     def default_for(self, resolved: Any) -> Any:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def modules_of(folder: str, attribute: str) -> dict[str, Any]:
-    """What the modules of a folder of this package define under one name, by module, ascending.
+    """The definitions of one name in the modules of a folder of this package, by module, ascending.
 
     >>> sorted(modules_of("modtok_cli.architectures.families", "ARCHITECTURE"))
     ['llama', 'mistral', 'qwen2', 'qwen3']

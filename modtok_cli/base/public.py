@@ -1,4 +1,4 @@
-"""What `modtok` exports: functions that check their arguments and issue Python warnings."""
+"""Exports of `modtok`: functions that check their arguments and issue Python warnings."""
 
 import inspect
 import os
@@ -184,7 +184,7 @@ _OF_PLACES = {"PATH", "FILE", "DIR", "TEXT", "TOKENIZER", "MODEL", "RUN", "SLICE
 
 
 def _places(option: Option, value: Any) -> list[Path]:
-    """What the value of an option names on disk; what is written may be absent."""
+    """The paths in the value of an option; outputs may be absent."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [os.fspath(each) for each in values if isinstance(each, str | os.PathLike)]
     paths = [Path(text) for text in texts if text != "-"]

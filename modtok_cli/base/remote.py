@@ -142,7 +142,7 @@ class RemotePath(PosixPath):
         return str(self) == str(path_of(other_path))
 
     def iterdir(self) -> Generator["RemotePath", None, None]:
-        """What is directly in it."""
+        """The entries of a directory."""
         yield from map(self._of, self._ask(lambda store, name: store.ls(name, detail=False)))
 
     def rglob(self, pattern: str, **_: Any) -> Generator["RemotePath", None, None]:

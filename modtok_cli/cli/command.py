@@ -140,7 +140,7 @@ class Call:
 
 
 class Declaration:
-    """What a public function, and `show` which prints its result, declare."""
+    """The declarations of a public function, and of `show`, which prints its result."""
 
     def __init__(
         self, show: Callable[..., None], function: Callable[..., Any], added: Sequence[Option] = ()

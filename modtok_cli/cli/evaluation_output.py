@@ -1,4 +1,4 @@
-"""What the `modtok eval` commands share: they run on several GPUs, and print rows and examples."""
+"""Shared by the `modtok eval` commands: they run on several GPUs, and print rows and examples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def evaluated(
     reads_input: bool = False,
     **others: Any,
 ) -> Iterator[Any]:
-    """What the function of an evaluation returns; within the block it is printed.
+    """The result of an evaluation's function; within the block it is printed.
 
     Rows that results/ has are not computed again, unless `examples` are wanted, which it lacks.
     Those that this call computes are there at once, so that it goes on after it was stopped.

@@ -1,4 +1,4 @@
-"""What commands that use a trained model share: packages, and `--gpus N`.
+"""Shared by commands that use a trained model: packages, and `--gpus N`.
 
 With it N processes share the work and print once.
 """

@@ -234,7 +234,7 @@ def _commands_with(flag: str, root: Any) -> list[str]:
 
 
 def _key_of(error: Any) -> str:
-    """What sets the key of a recipe that an unknown option of pretrain names; "" for others."""
+    """How to set the key of a recipe that an unknown option of pretrain names; "" for others."""
     if getattr(error.ctx, "info_name", "") != "pretrain":
         return ""
     from modtok_cli.training.settings import OPTIONS

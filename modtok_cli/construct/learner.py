@@ -27,7 +27,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
 class Output(Protocol):
-    """What a learner makes: a modular tokenizer, or plain files."""
+    """The output of a learner: a modular tokenizer, or plain files."""
 
     @property
     def signature(self) -> str:
@@ -38,7 +38,7 @@ class Output(Protocol):
 
 
 def left_out_of(corpus: Corpus | None) -> dict[str, int]:
-    """What a row says of words that were left out of a corpus."""
+    """The fields of a row about words that were left out of a corpus."""
     if corpus is None or corpus.left_out is None:
         return {}
     plain = ("min_count", "sample_weight", "certain_merges")
@@ -104,7 +104,7 @@ class Learner(LearnerSettings, ABC):
 
     @abstractmethod
     def result(self, work: Work) -> Output:
-        """What was learned."""
+        """The learned tokenizer."""
 
     @abstractmethod
     def rows(self, output: Any) -> list[dict[str, Any]]:

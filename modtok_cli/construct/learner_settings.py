@@ -16,7 +16,7 @@ _UNRECORDED = frozenset({"segmentation", "pretokenizer", "models"})
 
 
 class LearnerSettings:
-    """What a learner is given, what of it a tokenizer records, and what a journal keeps.
+    """The settings of a learner, and the parts of them that a tokenizer and a journal record.
 
     Attributes:
         algorithm: name in the manifest.
@@ -57,7 +57,7 @@ class LearnerSettings:
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
 
     def provenance(self) -> dict[str, Any]:
-        """What a file of a plain tokenizer says of its learner."""
+        """The record of its learner in a file of a plain tokenizer."""
         names = {"algorithm": self.algorithm, "pretokenizer": self.pretokenizer.name}
         return {**names, "specials": list(self.specials), **self.recorded()}
 
@@ -86,7 +86,7 @@ class LearnerSettings:
         return threads
 
     def state(self) -> JournalState | None:
-        """What the journal must keep to resume from here; None: nothing."""
+        """The state that the journal must keep to resume from here; None: nothing."""
         return None
 
     def restore(self, saved: JournalState) -> list[str]:

@@ -133,7 +133,7 @@ def _construct(
 def _report(
     learner: Learner, output: Output, request: Request, languages: Sequence[str] | None
 ) -> BuildReport:
-    """What is told of an output, of `languages` that were added to another tokenizer or of all."""
+    """The report of an output, of `languages` that were added to another tokenizer or of all."""
     lines = [
         row | ({"seconds": learner.seconds[name]} if name in learner.seconds else {})
         for row in learner.rows(output)

@@ -1,4 +1,4 @@
-"""What every construction is given, and what it reports."""
+"""The arguments of every construction, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal of a build holds: Unigram models and the state of EM, or learned merges.
+"""The content of a build's journal: Unigram models and the state of EM, or learned merges.
 
 A Unigram model is kept as soon as it is learned, since starting a trainer takes longer than that.
 """

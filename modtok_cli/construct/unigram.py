@@ -31,7 +31,7 @@ EM_SECONDS = 10.0
 
 
 class UnigramLearner(Learner):
-    """What all Unigram constructions share: budget, workers, journal, monolingual models."""
+    """Base of all Unigram constructions: budget, workers, journal, monolingual models."""
 
     pretokenizer = UNIGRAM
     segmentation = Unigram.name

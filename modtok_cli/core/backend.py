@@ -121,7 +121,7 @@ def compile_wasm(output: Path = CORE / WASM) -> None:
 
 
 def version() -> int:
-    """What `mt_version` returns: a library of another header is refused when it is loaded."""
+    """The result of `mt_version`: a library of another header is refused when it is loaded."""
     return zlib.crc32((SOURCES / "modtok.h").read_bytes()) & 0x7FFFFFFF
 
 
@@ -155,7 +155,7 @@ def _required() -> list[str]:
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
-    """What setuptools needs, and a compiler if there is none."""
+    """The requirements of setuptools, and a compiler if there is none."""
     return [*_hooks().get_requires_for_build_wheel(settings), *_required()]
 
 

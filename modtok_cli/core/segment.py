@@ -95,7 +95,7 @@ class Pairs(Handle):
     def last_merges(
         self, symbols: Int32Array, offsets: Int64Array
     ) -> tuple[Int32Array, Int32Array]:
-        """What each sequence of symbols merges to, and the rank of the merge that is applied last.
+        """The result of merging each sequence of symbols, and the rank of its last merge.
 
         Shapes: symbols (N,) int32, -1 where no token spells a character; offsets (S + 1,) int64.
         Returns results and ranks, (S,) int32: the result is -1 if more than one symbol is left; the
@@ -294,7 +294,7 @@ class NativeEncoder(Handle):
 
     @property
     def spent(self) -> EncoderWork:
-        """What it did so far."""
+        """The work so far."""
         spent: EncoderWork = native.mt_encoder_spent(self.place)
         return spent
 

@@ -94,7 +94,7 @@ def _line(error: BaseException) -> str:
 
 
 def _needs(options: Mapping[str, Any]) -> dict[str, float]:
-    """What a task reserves, as Ray names it: CPUs, GPUs, bytes of memory."""
+    """The resources that a task reserves, as Ray names them: CPUs, GPUs, bytes of memory."""
     cpus = float(options.get("cpus_per_task", 1))
     needs = {"num_cpus": cpus, "num_gpus": float(options.get("gpus_per_task", 0))}
     if "mem_per_cpu_gb" in options:

@@ -201,7 +201,7 @@ class _Behind(io.RawIOBase):
 
 
 def _read(record: Any, place: int, limit: int) -> tuple[Record, bool]:
-    """What a record is, and whether it was read to its end."""
+    """The content of a record, and whether it was read to its end."""
     fields = {name.lower(): value.strip() for name, value in reversed(record.headers.items())}
     if not re.fullmatch("[0-9]{1,15}", fields.get("content-length", "")):
         return Bad(place, "no WARC header"), True

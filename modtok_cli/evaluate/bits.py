@@ -64,7 +64,7 @@ class BitsSettings:
 
 @dataclass
 class BitsEvaluation(Outcome):
-    """What `evaluate_bpb` gives: a row for each model, mode, text and language."""
+    """The result of `evaluate_bpb`: a row for each model, mode, text and language."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -229,7 +229,7 @@ def document_nats(
 def _measure(
     models: Models, infer: Infer, text: Text, documents: Sequence[str], batch_size: int
 ) -> tuple[Measured, int]:
-    """What documents take, and the size of the vocabulary."""
+    """The figures of documents, and the size of the vocabulary."""
     model, name = models.of(infer), f"{text.name} {text.language}"
     nats, tokens = document_nats(
         model,

@@ -410,7 +410,7 @@ def _measured(
 def _declarations(
     systems: Sequence[Sequence[Example]], second: Path
 ) -> tuple[dict[str, Declaration], dict[str, list[float]]]:
-    """What lm-eval's tasks declare of their metrics, and the values for all examples of a set."""
+    """The declarations of metrics in lm-eval's tasks, and the values for all examples of a set."""
     first, other = (system[0].get("metrics", {}) for system in systems)
     declared, values = {}, {}
     for name in first.keys() & other.keys():

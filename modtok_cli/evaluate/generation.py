@@ -101,7 +101,7 @@ TASKS = {
 
 @dataclass(frozen=True)
 class ExampleSet:
-    """What is generated in one language or pair."""
+    """The examples of one language or pair, for which text is generated."""
 
     infer: Infer
     shots: Sequence[Example]

@@ -183,7 +183,7 @@ class Models:
 
     @cached_property
     def signed(self) -> dict[str, str]:
-        """What scores depend on beside the vocabulary: weights, dtype, what begins a text."""
+        """The part of a signature beside the vocabulary: weights, dtype, beginning of a text."""
         return {
             "checkpoint": self.source.digest,
             "dtype": str(self._dtype).removeprefix("torch."),

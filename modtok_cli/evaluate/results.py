@@ -117,7 +117,7 @@ class Result:
 
 @dataclass
 class Outcome:
-    """What an evaluation produced beside its rows.
+    """The results of an evaluation beside its rows.
 
     Attributes:
         examples: one row per example, see `example`.
@@ -285,7 +285,7 @@ def evaluation_signature(
     packages: Iterable[str] = ("torch", "transformers"),
     **settings: object,
 ) -> str:
-    """What scores depend on: `mt|lang:en-fr|data:…|shots:5|infer:…|checkpoint:…|…|modtok:…`.
+    """The signature of scores: `mt|lang:en-fr|data:…|shots:5|infer:…|checkpoint:…|…|modtok:…`.
 
     `data` is the digest of the examples and shots, `model` the digest `Models.signed`. `settings`
     follow, then the versions of `packages`, which can change scores. All of it is known before

@@ -1,4 +1,4 @@
-"""What the formats of users' task files share: JSON lines, languages and splits, shots."""
+"""Shared by the formats of users' task files: JSON lines, languages and splits, shots."""
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass

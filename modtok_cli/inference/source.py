@@ -1,4 +1,4 @@
-"""What a model is loaded from: a run, a slice, or a directory of a model of transformers."""
+"""Sources of a model: a run, a slice, or a directory of a model of transformers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ModelSource(ABC):
 
     @cached_property
     def begins(self) -> str:
-        """What stands before every text, in signatures."""
+        """The beginning of every text, in signatures."""
         return "end-of-text"
 
     @property

@@ -67,7 +67,7 @@ class Way:
         self._done = 0.0
 
     def percent(self, step: EmStep) -> float:
-        """What the step adds, in percent."""
+        """The share of the step, in percent."""
         done = step.iteration / self._iterations
         change = step.change
         if change is not None and change > 0 and self._tolerance > 0:

@@ -178,7 +178,7 @@ def check_id_range(k: int) -> None:
 
 
 class Spent(NamedTuple):
-    """What learning a language cost, in steps of the core.
+    """The work of learning a language, in steps of the core.
 
     scanned: pairs of the words, counted at the start or again; visited: positions read from lists
     of pairs; joined: those that were joined; rows: look-ups in the table of pairs for that;

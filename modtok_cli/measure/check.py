@@ -369,7 +369,7 @@ def reason(row: Mapping[str, Any]) -> str:
 
 
 def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """What to do about the languages in which one tokenizer is poor or bad; None if there are none.
+    """The remedy for languages in which one tokenizer is poor or bad; None if there are none.
 
     >>> row = {"tokenizer": "a.json", "language": "fi", "name": "Finnish", "verdict": "bad"}
     >>> hint([row])

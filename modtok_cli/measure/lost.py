@@ -1,4 +1,4 @@
-"""What tokenizers of other programs cannot write of a text, and when its bits do not count."""
+"""Text that tokenizers of other programs cannot write, and when its bits do not count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 
 @dataclass(frozen=True)
 class Lost:
-    """What a tokenizer could not write of some documents: unknown tokens, bytes; of how many."""
+    """Unknown tokens and bytes that a tokenizer lost of some documents; of how many."""
 
     tokens: int
     bytes: int
@@ -30,7 +30,7 @@ class Lost:
 def lost_of(
     tokenizer: Subtokenizer, text: str, documents: Sequence[str], progress: Progress
 ) -> Lost:
-    """What a tokenizer loses of documents of `text`; a warning says it."""
+    """The losses of a tokenizer in documents of `text`; a warning says them."""
     losses, counts, tokens = tokenizer.losses, np.zeros(2, dtype=np.int64), 0
     if losses is not None:
         for document in documents:

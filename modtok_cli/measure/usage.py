@@ -78,7 +78,7 @@ def ratio(a: float, b: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Basis:
-    """What the tokens of a text are compared with."""
+    """The sizes to which the tokens of a text are related."""
 
     text: Text
     reference_tokens: int | None

@@ -170,7 +170,7 @@ class Difference:
         return self == Difference()
 
     def _one_sided(self) -> Iterator[tuple[str, int, Sequence[Any]]]:
-        """What only one of both has: its kind, 0 or 1, and all items."""
+        """The items that only one of both has: its kind, 0 or 1, and all items."""
         for kind, both in (
             ("language", (self.languages_only_a, self.languages_only_b)),
             ("token", (self.only_a, self.only_b)),
@@ -179,7 +179,7 @@ class Difference:
             yield from ((kind, side, items) for side, items in enumerate(both) if items)
 
     def _names(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """What has another name in both."""
+        """The items with different names."""
         if self.segmentations is not None:
             yield "segmentation", self.segmentations
         if self.pretokenizers is not None:

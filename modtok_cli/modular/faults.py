@@ -1,4 +1,4 @@
-"""What is odd about a tokenizer of another program: tokens that no text gives, gaps, and more."""
+"""Oddities of a tokenizer of another program: tokens that no text gives, gaps, and more."""
 
 from __future__ import annotations
 

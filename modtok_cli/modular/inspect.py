@@ -217,7 +217,7 @@ def check_subsets(
 
 
 def ids_in_library(tokenizer: Subtokenizer) -> tuple[str, ...]:
-    """What `odd_ids` finds in the tokenizer's file; () without the library."""
+    """The findings of `odd_ids` in the tokenizer's file; () without the library."""
     if not is_installed("tokenizers"):
         return ()
     return tuple(odd_ids(tokenizer.segmenter.to_json({}), tokenizer.name))

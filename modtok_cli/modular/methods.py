@@ -1,4 +1,4 @@
-"""What programs call a tokenizer with, by the names of `tokenizers` and transformers."""
+"""Methods of a tokenizer that programs call, by the names of `tokenizers` and transformers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TokenizerMethods(Lasting, ABC):
     @property
     @abstractmethod
     def _plain(self) -> Segmenter:
-        """What encodes a text into ids of this tokenizer."""
+        """The tokenizer that encodes a text into ids of this one."""
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class TokenizerMethods(Lasting, ABC):
         """Hash of what decides ids."""
 
     def _key(self) -> tuple[object, ...]:
-        """What equal tokenizers have in common."""
+        """The identity that equal tokenizers share."""
         return (self.signature,)
 
     def __eq__(self, other: object) -> bool:
@@ -248,7 +248,7 @@ class DecodeStream:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """What is left of a character that is not complete, as U+FFFD; "" otherwise."""
+        """The rest of a character that is not complete, as U+FFFD; "" otherwise."""
         return self._decoder.decode(b"", final=True)
 
 

@@ -1,4 +1,4 @@
-"""What every tokenizer can do, of whatever kind."""
+"""The protocol of every tokenizer, of whatever kind."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -67,7 +67,7 @@ def _length(template: Any, messages: Any, prompt: bool, variables: Any) -> int:
 
 
 def main() -> dict[str, Any]:
-    """What became of the template."""
+    """Print the result of the template."""
     given = json.load(sys.stdin)
     _limit(given["seconds"])
     try:

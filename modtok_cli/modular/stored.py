@@ -1,4 +1,4 @@
-"""What a modular directory holds of T, read with every check of files."""
+"""The part of T that a modular directory holds, read with every check of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SMALL = 1 << 24
 
 @dataclass(frozen=True)
 class Stored:
-    """What a directory holds of T, for some of its languages; not validated yet.
+    """The part of T that a directory holds, for some of its languages; not validated yet.
 
     Attributes:
         arrays: the file of arrays.

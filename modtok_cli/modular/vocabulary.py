@@ -153,7 +153,7 @@ class Vocabulary(Lasting):
         return unflatten(self.data, self.offsets)
 
     def spellings(self) -> list[str]:
-        """What a `tokenizer.json` calls each token, in id order; special tokens by their text."""
+        """The name of each token in a `tokenizer.json`, by id; special tokens by their text."""
         flat = spell(self.data)
         names = [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
         names[: len(self.specials)] = self.specials
@@ -241,7 +241,7 @@ class PieceVocabulary(Vocabulary):
         return len(self.specials) + 256
 
     def spellings(self) -> list[str]:
-        """What a file calls each token, in id order."""
+        """The name of each token in a file, in id order."""
         pieces = unflatten(self.data, self.offsets[self.first :])
         return [*self.specials, *BYTE_NAMES, *(piece.decode() for piece in pieces)]
 

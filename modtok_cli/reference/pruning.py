@@ -45,7 +45,7 @@ def pruned(
     words: Counts, base: Sequence[bytes], pool: Sequence[bytes], most: int, rounds: int,
     fixed: frozenset[bytes] = frozenset(),
 ) -> list[bytes]:  # fmt: skip
-    """What is kept of a pool, so that it has at most `most` tokens beside `base`.
+    """The part of a pool to keep, so that it has at most `most` tokens beside `base`.
 
     A round removes 60% of what is too much, the last one the rest: tokens without which the text
     has the fewest additional tokens; of equal ones the rarer, then the later. `fixed` stay.

@@ -134,7 +134,7 @@ def finnish(name: str, ending: str) -> str:
 
 
 def draw_events(draw: random.Random) -> dict[str, int]:
-    """What happens: an index into each list of words."""
+    """Draw the events: an index into each list of words."""
     lists: dict[str, Sequence[tuple[object, ...]]]
     lists = {"home": HOMES, "season": SEASONS, "animal": ANIMALS, "colour": COLOURS}
     lists |= {"goal": GOALS, "gift": GIFTS, "evening": EVENINGS, "bed": BEDS}

@@ -182,7 +182,7 @@ def tables_of(files: Mapping[str, Sequence[Path]], output: Path, data: Path) -> 
 
 
 def row_of(header: Header, place: Path, unchanged: bool) -> dict[str, object]:
-    """What `corpus count` prints of a table."""
+    """The row of a table that `corpus count` prints."""
     return {
         "language": header.language,
         **vars(header.size),

@@ -24,7 +24,7 @@ from modtok_cli.text.pretokenizer import BPE, NONE, PreTokenizer
 
 @dataclass(frozen=True)
 class CorpusSize:
-    """What was read: documents, characters (code points) and bytes (UTF-8) of text."""
+    """The size of text that was read: documents, characters (code points) and bytes (UTF-8)."""
 
     documents: int = 0
     characters: int = 0

@@ -60,7 +60,7 @@ class Directory:
         self._unread: set[Path] = set()
 
     def entries(self, directory: Path) -> list[Path]:
-        """What is directly in a directory, ascending, without what is hidden or removed."""
+        """The entries of a directory, ascending, without hidden or removed ones."""
         return [each for each in sorted(directory.iterdir()) if self._keeps(each)]
 
     def below(self, entry: Path) -> list[Path]:

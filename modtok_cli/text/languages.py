@@ -268,7 +268,7 @@ def code_of_name(name: str) -> str | None:
 
 
 def rest_of_name(name: str) -> str | None:
-    """What follows the label in a file name; None without a label.
+    """The rest of the field of a file name after the label; None without a label.
 
     >>> [rest_of_name(name) for name in ("fr.txt", "zh-classical.txt", "c4-fr-validation.gz", "x")]
     ['.txt', '-classical.txt', '-validation.gz', None]

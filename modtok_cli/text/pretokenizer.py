@@ -364,7 +364,7 @@ def composed(document: bytes) -> bytes:
 
 @cache
 def _kinds() -> UInt8Array:
-    """What a code point means for form C: 0 nothing, 1 it may change something, 2 unknown.
+    """The role of a code point in form C: 0 none, 1 it may change something, 2 unknown.
 
     1 are those that change alone, that combine, or that compose with the one before. All from the
     fourth plane on count as unknown.

@@ -105,7 +105,7 @@ class Reading(Declared):
         return replace(self, language=canonical(language)) if self.lang_field else self
 
     def as_json(self) -> dict[str, str | int | None]:
-        """What changes the documents of a file, for keys of stored results."""
+        """The options that change the documents of a file, for keys of stored results."""
         fields = {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
         limit = {"longest": self.longest} if self.longest != LONGEST else {}
         renderer = {"renderer": self.renderer.key} if self.renderer else {}

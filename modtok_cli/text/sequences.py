@@ -122,7 +122,7 @@ def _sums(which: Int64Array, weights: Int64Array, number: int) -> Int64Array:
 def _scores(
     sequence: Int64Array, group: Int64Array, weights: Int64Array, shares: Float64Array
 ) -> Float64Array:
-    """What each sequence counts, as `frequent_sequences` says; (S,).
+    """The count of each sequence, as `frequent_sequences` says; (S,).
 
     Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. shares (G,): of the
     bytes of all groups.

@@ -1,4 +1,4 @@
-"""What a text format defines, and what its readers share.
+"""Definition of a text format, and the shared parts of readers.
 
 A module of `text/formats` defines `FORMATS`, a tuple of `TextFormat`; modules of that package are
 discovered.

@@ -135,7 +135,7 @@ def _inner(data: Path, wanted: Sequence[str] | None, reading: Reading) -> Path |
 def _entries(
     directory: Directory, wanted: Sequence[str] | None, reading: Reading
 ) -> tuple[dict[str, list[Path]], list[Path], list[Path]]:
-    """What is in it: entries by label, files of several languages, entries without label."""
+    """The entries of a directory: by label, files of several languages, entries without label."""
     entries: dict[str, list[Path]] = {}
     mixed: list[Path] = []
     nameless: list[Path] = []

@@ -57,7 +57,7 @@ def check_validation(
 
 
 def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
-    """What the tokenizer cannot write of each text that is evaluated, by language; warns of it."""
+    """The losses of the tokenizer in each text that is evaluated, by language; warns of them."""
     held = {language: (store, store.held_out) for language, store in run.texts.held_out.items()}
     texts: dict[str, Texts] = {HELD_OUT: held}
     texts |= {name: _whole(stores) for name, stores in run.texts.valid.items()}
@@ -85,7 +85,7 @@ def _whole(stores: Mapping[str, TextStore]) -> Texts:
 
 
 def _subtokenizer(run: Run, language: str) -> Subtokenizer:
-    """What splits text of a language: its own subtokenizer, T for joint."""
+    """The tokenizer for text of a language: its own subtokenizer, T for joint."""
     return run.texts.subtokenizers.of(run.config.regime.own(language))
 
 

@@ -148,7 +148,7 @@ class InitialRun:
         return _new_rows(new, self.languages)
 
     def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
-        """What the config.json of the new run stores of it."""
+        """The record in the config.json of the new run."""
         chat = self.facts.get("initial", {}).get(CHAT)
         return {
             "run": str(self.directory.path),
@@ -244,7 +244,7 @@ class InitialModel:
         return torch.from_numpy(self._spelling(new, "input", encode=False).lengths == 0)
 
     def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
-        """What the config.json of the run stores of it; `trained_rows` reads the rows."""
+        """The record in the config.json of the run; `trained_rows` reads the rows."""
         packed = np.packbits(self.new_rows(new).numpy())
         return {
             "model": str(self.directory.path),

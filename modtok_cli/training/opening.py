@@ -75,8 +75,9 @@ def texts_by_stage(config: Config, progress: Progress = SILENT) -> list[dict[str
 
 
 def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sources:
-    """What tells the sources of the text of a stage apart, in languages that have weights of
-    sources in some stage of this text."""
+    """The rule that tells the sources of a stage's text apart, in languages that have weights of
+    sources in some stage of this text.
+    """
     labels = {
         text.partition("/")[0]
         for period in config.periods
@@ -209,7 +210,7 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:
-    """What is relative to the run, else where it was."""
+    """Return the path relative to the run if it exists, else the stored one."""
     there = path_of(places["absolute"])
     if is_remote(there) and there.exists():
         return there

@@ -59,7 +59,7 @@ _MORE_LANGUAGES = (100, 250)
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What is planned of a stage; bytes are per device.
+    """The plan of a stage; bytes are per device.
 
     Attributes:
         step_rows: mean numbers of rows in a step.

@@ -215,7 +215,7 @@ def _open_texts(
     ranks: Ranks,
     progress: Progress,
 ) -> list[RunTexts]:
-    """What each stage reads: the stores of its text and of --valid."""
+    """Open the stores of each stage's text and of --valid."""
     files = texts_by_stage(config, progress)
     languages = subtokenizers.tokenizer.languages
     valid_files = check_validation(config, languages, progress)
@@ -326,7 +326,7 @@ def _open_directory(runs: Sequence[Run], *, resume: bool, force: bool) -> None:
 
 
 def _text(run: Run) -> dict[str, Any]:
-    """What config.json stores of the text of a stage."""
+    """The record of a stage's text in config.json."""
     return {"mixture": run.texts.mixture.as_dict(), "text": run.texts.checksums}
 
 
@@ -363,7 +363,7 @@ def update_config(runs: Sequence[Run]) -> None:
 
 
 def _changeable(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """What a resumed run may change of config.json."""
+    """The fields of config.json that a resumed run may change."""
     run = runs[0]
     path = run.place.directory.path
     return {

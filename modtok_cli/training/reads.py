@@ -1,4 +1,4 @@
-"""What a run reads of its text: whether it has an answer to train on, and how often it is read."""
+"""Reading of a run's text: whether it has an answer to train on, and how often it is read."""
 
 from __future__ import annotations
 

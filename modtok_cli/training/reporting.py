@@ -1,4 +1,4 @@
-"""What a run reports, on rank 0: metrics.jsonl, status lines, TensorBoard, Weights & Biases."""
+"""Reports of a run, on rank 0: metrics.jsonl, status lines, TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from modtok_cli.training.rundir import RunDirectory
 
 @dataclass(frozen=True)
 class RunTexts:
-    """What a run reads: the text of each language, texts of `--valid` by name, and how it is split.
+    """The texts of a run: of each language, of `--valid` by name, and how they are split.
 
     The text is of a stage, in `stores` by the names of `Mixture.of_texts`. `held_out` is the
     text that is evaluated in all of them, for each language of the first stage that has it. `chat`

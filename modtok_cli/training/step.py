@@ -94,7 +94,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
 
 @dataclass(frozen=True)
 class Gradients:
-    """What a step is updated by.
+    """The gradients of a step, by which it updates.
 
     Attributes:
         losses: nll of each microbatch's tokens, in nats.

@@ -97,7 +97,7 @@ def _show_head(call: Call, report: Report, json: bool) -> None:
 
 
 def changed(fields: Mapping[str, Any]) -> str:
-    """What the slice changes in text that it was not made from, for the line of `saved`.
+    """The change of other text by a slice, for the line of `saved`.
 
     >>> changed({"changed_lines": 0.125, "changed_tokens": 0.0042})
     '; of held-out lines of the text 12% have other ids, 0.4% of their tokens'

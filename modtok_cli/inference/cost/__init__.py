@@ -1,1 +1,1 @@
-"""What tokenizers cost: memory and time."""
+"""Cost of tokenizers: memory and time."""

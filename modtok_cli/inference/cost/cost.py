@@ -211,7 +211,7 @@ def _settings_of(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[str]
 
 
 def _row(model: str, shape: Shape, language: str, entry: Entry, first: Entry) -> dict[str, Any]:
-    """What arithmetic tells of a tokenizer in a model, and of its text if there is one."""
+    """The figures of a tokenizer in a model by arithmetic, and of its text if there is one."""
     own, others = shape.table_parameters(entry.size), shape.table_parameters(first.size)
     products = shape.layers * shape.layer_products
     step = products + shape.hidden_size * entry.size

@@ -56,7 +56,7 @@ _MAP = ("d2t", "t2d")
 
 @dataclass(frozen=True)
 class HeadCut(WrittenModel):
-    """What `cut_head` wrote.
+    """The report of `cut_head`.
 
     Attributes:
         ids: (n,) int64, ascending: target id of each output row.

@@ -1,4 +1,4 @@
-"""What token lists are made of: the tokens of a tokenizer or a model, and their use in text."""
+"""Sources of token lists: the tokens of a tokenizer or a model, and their use in text."""
 
 from __future__ import annotations
 

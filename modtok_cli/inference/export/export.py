@@ -62,7 +62,7 @@ _HARD = (
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written, and how well the tokenizers agree.
+    """The files of an export, and how well the tokenizers agree.
 
     Attributes:
         tokenizer: name of the pre-tokenizer or segmentation that the program runs.
@@ -167,7 +167,7 @@ def export(
 
 @dataclass
 class _Export:
-    """What the files of a model share; the backbone is read once."""
+    """Shared by the files of a model; the backbone is read once."""
 
     source: ModelSource
     probe: list[str] | None

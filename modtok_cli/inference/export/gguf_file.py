@@ -30,7 +30,7 @@ _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 @dataclass(frozen=True, eq=False)
 class ExportedModel:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         embedding, head: (|V|, d) input and output rows, one object if tied.
@@ -86,7 +86,7 @@ def write_file(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype
 
 
 def _card(gguf: Any, model: ExportedModel) -> Any:
-    """What model card and generation_config.json of the model say, under the names of GGUF."""
+    """The fields of model card and generation_config.json of the model, under the names of GGUF."""
     directory, languages = model.directory, model.tokenizer.languages
     if directory is None:
         said = gguf.Metadata()

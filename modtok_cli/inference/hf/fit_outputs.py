@@ -78,7 +78,7 @@ class FitText:
 def logit_offsets(
     spelling: Spelling, old_counts: Int64Array, new_counts: Int64Array
 ) -> Float64Array:
-    """What to add to the logit of each new token; (W,) float64, at most 0.
+    """The number to add to the logit of each new token; (W,) float64, at most 0.
 
     A token of both vocabularies that occurs n times in the old tokens of a text and m times in
     the new ones gets log((m + 1) / (n + 1)): longer tokens take its place elsewhere. Any other
@@ -143,7 +143,7 @@ def constant_direction(states: torch.Tensor) -> torch.Tensor:
 
 
 def measure(path: Path, text: FitText) -> torch.Tensor:
-    """What added to an output row of a model directory adds 1 to its logit on a text; (d,)."""
+    """The direction that, added to an output row, adds 1 to its logit on a text; (d,)."""
     source, gpu = HfSource(path), torch.cuda.is_available()
     # Products in bfloat16 are slow on most CPUs.
     model = source.open_model(

@@ -134,7 +134,7 @@ class HfModel(SlicedModel):
         position_ids: torch.Tensor | None = None,
         cache: Any = None,
     ) -> torch.Tensor:
-        """What `head_logits` takes, after every token: hidden states or logits."""
+        """The input of `head_logits` after every token: hidden states or logits."""
         if self._cached:
             return self._run(rows, attention_mask, position_ids, cache)
         whole = rows if cache is None else cache.grown(rows)

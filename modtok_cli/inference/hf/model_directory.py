@@ -60,7 +60,7 @@ _HEAD = re.compile(r"((?:.*\.)?(?:lm_head|embed_out|embed_tokens|wte|embed_in|wo
 
 @dataclass(frozen=True)
 class VocabularySlice(WrittenModel):
-    """What `ModelDirectory.slice` wrote.
+    """The report of `ModelDirectory.slice`.
 
     Attributes:
         ids: (n,) int32: what each token's id was in the whole model.

@@ -81,7 +81,7 @@ class TokenSelection:
     def counted(
         self, model: ModelDirectory, reading: Reading, progress: Progress
     ) -> list[CountedText]:
-        """What selects tokens by its text: each language in `data`, and all `texts` together."""
+        """The texts that select tokens: each language in `data`, and all `texts` together."""
         if not (self.languages or self.texts or self.keep):
             raise UsageError(
                 "no tokens selected",
@@ -135,7 +135,7 @@ class TokenSelection:
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
     def changed(self, model: ModelDirectory, texts: Sequence[CountedText]) -> dict[str, float]:
-        """What a slice by nine of ten documents would change in the others, as shares.
+        """The change of one of ten documents by a slice that the other nine select, as shares.
 
         "changed_lines" of documents with another id, "changed_tokens" of their tokens that have
         one; empty where no text that is read again selects tokens.

@@ -1,4 +1,4 @@
-"""What a model's generation_config.json says of its text, by transformers' own processors.
+"""Processors of text by a model's generation_config.json, transformers' own.
 
 Options of `modtok generate` stand for sampling and length; `left_to_options` names fields of those
 that would give another text in transformers.
@@ -34,7 +34,7 @@ _OBEYED = {
 
 
 def processes(config: Any, prompt: int, ends: Collection[int]) -> list[Process]:
-    """What changes logits before a token is chosen, in transformers' order.
+    """The processors of logits before a token is chosen, in transformers' order.
 
     Args:
         config: a `GenerationConfig`.

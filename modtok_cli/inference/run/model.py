@@ -190,7 +190,7 @@ class SlicedModel:
 
 
 class Healing:
-    """What generation may put in place of the last tokens of a prompt.
+    """Candidates for generation in place of the last tokens of a prompt.
 
     In training " of the" is one token, so " of" and then " the" was hardly ever seen. A prompt that
     ends in " of" would therefore rarely be continued by " the". So the last tokens of a prompt are

@@ -277,7 +277,7 @@ _WORKER = ThreadPoolExecutor(1, thread_name_prefix="modtok")
 
 
 async def apart(work: Callable[[], Any]) -> Any:
-    """What `work` returns, in another thread that knows the request.
+    """Return the result of `work` from another thread, which knows the request.
 
     One thread: a long prompt delays other prompts, and not the answers that are under way.
     """
@@ -291,7 +291,7 @@ def current() -> ServedLanguages | None:
 
 
 def texts_of(body: Mapping[str, Any]) -> list[str]:
-    """What a request says in words: its prompts, or the contents of its messages.
+    """The texts of a request: its prompts, or the contents of its messages.
 
     >>> texts_of({"messages": [{"role": "user", "content": [{"type": "text", "text": "Salut"}]}]})
     ['Salut']

@@ -50,7 +50,7 @@ class LanguagesOfRequests:
     async def _post(
         self, served: ServedLanguages, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Whatever the address: a later version of vLLM may have others that generate."""
+        """Handle a POST to any address: a later version of vLLM may have others that generate."""
         data, ended = await _body(receive)
         body = _object(data)
         if not ended or body is None:  # vLLM says what is wrong

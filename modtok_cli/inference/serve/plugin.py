@@ -1,4 +1,4 @@
-"""What vLLM calls in each of its processes: the entry point of `vllm.general_plugins`."""
+"""The entry point of `vllm.general_plugins`, which vLLM calls in each of its processes."""
 
 PREFIX = "Modtok"
 """Before the name of an architecture: the same with logits over the languages of each request."""

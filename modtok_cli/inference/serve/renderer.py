@@ -55,7 +55,7 @@ class LanguageRenderer(HfRenderer):
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """What a tokenizer puts before and after every text."""
+    """The ids that a tokenizer puts before and after every text."""
     whole: list[int] = tokenizer("a")["input_ids"]
     plain = tokenizer("a", add_special_tokens=False)["input_ids"]
     at = next(at for at in range(len(whole)) if whole[at : at + len(plain)] == plain)

@@ -139,7 +139,7 @@ def with_added(file: TokenizerFile, added: Sequence[Mapping[str, Any]]) -> Token
 
 
 def converted_file(owner: External, where: str) -> tuple[TokenizerFile, str]:
-    """What a library runs as a `tokenizer.json`, and a line on texts that get other ids, or "".
+    """The `tokenizer.json` of a library's tokenizer, and a line on texts that get other ids, or "".
 
     Raises:
         UsageError: it cannot be one.

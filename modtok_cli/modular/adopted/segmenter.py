@@ -133,7 +133,7 @@ class Library(Segmenter):
 
     @cached_property
     def _sentencepiece(self) -> SentencePieceProcessor | None:
-        """What runs a `.model`; None for other files."""
+        """The processor of a `.model`; None for other files."""
         if not has_model(self.file.document):
             return None
         return sentencepiece_processor(self.to_sentencepiece(), self.name)

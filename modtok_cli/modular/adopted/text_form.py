@@ -20,7 +20,7 @@ PREPEND = {"type": "Prepend", "prepend": SPACE}
 
 @dataclass(frozen=True)
 class TextForm:
-    """What happens to a text before merging.
+    """The changes of a text before merging.
 
     Attributes:
         pretokenizer: of ours, with the same words; `none`, if words are whole documents.

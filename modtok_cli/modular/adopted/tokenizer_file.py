@@ -170,7 +170,7 @@ class TokenizerFile(Lasting):
 
     @cached_property
     def form(self) -> TextForm:
-        """What happens to a text before merging."""
+        """The changes of a text before merging."""
         form = text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
         return OTHER if form.of_characters and self.whole.any() else form
 
@@ -192,7 +192,7 @@ class TokenizerFile(Lasting):
         return self.form.pretokenizer
 
     def symbols(self, local: Int32Array) -> Symbols:
-        """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
+        """The symbols that merging starts from, in ids `local` (V,): -1 for tokens left out."""
         ids = np.full(256, -1, dtype=np.int32)
         if not self.form.of_characters:
             for byte in range(256):

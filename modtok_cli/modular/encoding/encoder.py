@@ -97,7 +97,7 @@ class Encoder:
     def _write(
         self, data: UInt8Array, offsets: Int64Array, ids: Int32Array, id_offsets: Int64Array
     ) -> None:
-        """What `flat` gives, into ids (at least bytes of the texts + OVER,) and id_offsets."""
+        """Write `flat`'s result to ids (at least bytes of the texts + OVER,) and id_offsets."""
         self._native.encode(data, offsets, ids, id_offsets)
         if self._alone is not None:
             self._go_alone(self._searched + self.spent.bytes)
@@ -109,7 +109,7 @@ class Encoder:
 
     @property
     def spent(self) -> EncoderWork:
-        """What the core did for texts so far."""
+        """The work of the core for texts so far."""
         return self._native.spent
 
     def spans(

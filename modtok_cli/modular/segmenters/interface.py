@@ -1,4 +1,4 @@
-"""What every segmenter does: it splits the words of a pre-tokenizer into tokens.
+"""The interface of segmenters, which split the words of a pre-tokenizer into tokens.
 
 A `Segmenter` belongs to one tokenizer, with one numbering. A `ModularSegmenter` holds what the
 segmenters of all sets of languages are made of.
@@ -66,7 +66,7 @@ class Segmenter(Lasting, ABC):
 
     @property
     def names(self) -> list[str]:
-        """What a `tokenizer.json` calls each token, in id order."""
+        """The name of each token in a `tokenizer.json`, in id order."""
         return self.vocabulary.spellings()
 
     @property
@@ -116,7 +116,7 @@ class Segmenter(Lasting, ABC):
         return None
 
     def digest(self) -> tuple[bytes, ...]:
-        """What decides its output beside vocabulary, pre-tokenizer and name."""
+        """The data that decides its output beside vocabulary, pre-tokenizer and name."""
         merges = self.merges.astype("<i4").tobytes()
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
@@ -239,7 +239,7 @@ class ModularSegmenter(Lasting, ABC):
         """Check vocabulary, rules and membership; members (V, L)."""
 
     def digest(self) -> tuple[bytes, ...]:
-        """What decides its output beside vocabulary, merges and membership."""
+        """The data that decides its output beside vocabulary, merges and membership."""
         if self.scores is not None:
             return (score_bytes(self.scores),)
         return tuple(counts.astype("<i8").tobytes() for counts in self.token_counts)
@@ -251,7 +251,7 @@ class ModularSegmenter(Lasting, ABC):
         """
 
     def tensors(self) -> dict[str, Array]:
-        """What the file of arrays holds beside the memberships."""
+        """The tensors of the file of arrays beside the memberships."""
         return {
             "token_data": self.vocabulary.data,
             "token_lengths": self.vocabulary.lengths.astype("<i4"),
@@ -263,7 +263,7 @@ class ModularSegmenter(Lasting, ABC):
         """From what a directory holds of T."""
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        """What differs from `child`, whose column i is `columns[i]` here; "" if nothing does.
+        """The difference from `child`, whose column i is `columns[i]` here; "" if there is none.
 
         Vocabulary, merges and membership have been compared before.
         """

@@ -1,4 +1,4 @@
-"""What segmentations by search share: scores, and the trie of the vocabulary."""
+"""Base of segmentations by search: scores, and the trie of the vocabulary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Search(NamedTuple):
-    """What `core.segment.SegmenterHandle.by_search` needs beside the trie; scores (V,) float64."""
+    """The arguments of `SegmenterHandle.by_search` beside the trie; scores (V,) float64."""
 
     scores: Float64Array
     each: int
@@ -107,7 +107,7 @@ class Scored(Segmenter):
             return library_json(self.vocabulary.specials, before, decoder, model)
 
     def _splitter(self) -> Splitter | None:
-        """What splits text into parts that are segmented independently, if not the words."""
+        """The splitter of text into parts that are segmented independently, if not the words."""
         return None
 
     def restricted(self, mask: BoolArray) -> Scored:

@@ -21,7 +21,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class SentencePieceFile:
-    """What a `.model` holds, as far as segmentation depends on it.
+    """The content of a `.model`, as far as segmentation depends on it.
 
     Attributes:
         pieces, scores, kinds: by id; kinds are numbers of `Kind`.
@@ -85,7 +85,7 @@ def write_model(model: SentencePieceFile) -> bytes:
 
 
 def read_model(data: bytes, where: str) -> SentencePieceFile:
-    """What a `.model` holds."""
+    """Read the content of a `.model`."""
     try:
         model = _parsed(data)
         if not model.pieces:
@@ -132,7 +132,7 @@ def framed_model(model: SentencePieceFile, where: str) -> bytes:
 
 
 def kind_name(number: int) -> str:
-    """What a model type is called: `kind_name(2)` is "bpe"."""
+    """The name of a model type: `kind_name(2)` is "bpe"."""
     return KINDS.get(number, f"type {number}")
 
 

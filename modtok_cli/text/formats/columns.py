@@ -333,7 +333,7 @@ def _is_compressed(metadata: Any) -> bool:
 
 @contextmanager
 def _one_line_errors(kind: str, where: Callable[[], str]) -> Iterator[None]:
-    """What `pyarrow` raises as a `ModtokError`; `where` names the file and the row."""
+    """Raise errors of `pyarrow` as a `ModtokError`; `where` names the file and the row."""
     try:
         import pyarrow as pa
         import pyarrow.parquet

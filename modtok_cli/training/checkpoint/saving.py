@@ -232,8 +232,8 @@ def save_weights(directory: Path, step: int, tensors: dict[str, torch.Tensor]) -
 
 
 def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
-    """What this rank writes, by name: its rows of the tables, and of each tensor of the backbone an
-    equal range of rows.
+    """The tensors that this rank writes, by name: its rows of the tables, and of each tensor of the
+    backbone an equal range of rows.
 
     Views, or, where replicas have shares of the optimizer's state and send them to each other,
     copies: so no rank ever holds more than one whole tensor of the backbone.

@@ -206,7 +206,7 @@ class SlotPacker:
                     return np.concatenate(pieces), np.concatenate(marks), size, position
 
     def _key(self, source: str, number: int, start: int) -> int:
-        """What decides the dropout of a text at a place: another one in each epoch."""
+        """The key of the dropout of a text at a place: another one in each epoch."""
         document = number * self._plan.slots + self.slot
         return mixed(mixed(document, self._plan.seed, self._stores[source].checksum), start, 0)
 

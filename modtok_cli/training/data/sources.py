@@ -13,7 +13,8 @@ from modtok_cli.text.reading import Reading
 
 @dataclass(frozen=True)
 class Sources:
-    """What tells sources apart: a field of documents, else files and directories of a language.
+    """The rule that tells sources apart: a field of documents, else a language's files and
+    directories.
 
     Attributes:
         languages: whose text has sources.

@@ -66,7 +66,7 @@ class SubtokenizerCache:
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        """What matches a special token, the longest first, as its only group."""
+        """The pattern that matches a special token, the longest first, as its only group."""
         names = sorted(self.specials, key=len, reverse=True)
         return re.compile(b"(%b)" % b"|".join(re.escape(name.encode()) for name in names))
 

@@ -156,7 +156,7 @@ class _Client:
 
 
 class _Peer:
-    """What rank 0 knows of another rank; `rank` is -1 before it has named itself."""
+    """The knowledge of rank 0 about another rank; `rank` is -1 before it has named itself."""
 
     def __init__(self) -> None:
         self.rank, self.reached, self.bytes = -1, 0, b""

@@ -26,7 +26,7 @@ CHUNK = 2048
 
 
 def row_multiple(device: torch.device) -> int:
-    """What the number of a matrix's rows should be a multiple of on a device."""
+    """The divisor of the number of a matrix's rows for fast products on a device."""
     return 64 if device.type == "cuda" else 1
 
 

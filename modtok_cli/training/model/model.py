@@ -285,7 +285,7 @@ class Model:
 
     @property
     def kernels(self) -> dict[str, Any]:
-        """What a GPU computes by which kernel; empty on a CPU."""
+        """The kernel of each computation on a GPU; empty on a CPU."""
         if self.ranks.device.type != "cuda":
             return {}
         attentions = self.backbone.attentions

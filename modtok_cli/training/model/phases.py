@@ -1,4 +1,4 @@
-"""What a step is spent on, measured without waiting for a device, and which rank is the slowest."""
+"""Times of the phases of a step, measured without waiting for a device, and the slowest rank."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Phases:
         self._unread: deque[Mark] = deque()
 
     def begin(self, phase: str) -> None:
-        """What is issued from now on is of `phase`."""
+        """Count operations from now on to `phase`."""
         mark: Any = time.perf_counter()
         if self._on_gpu:
             cuda: Any = torch.cuda
@@ -49,7 +49,7 @@ class Phases:
         self._marks.append((phase, mark))
 
     def end(self) -> list[Mark]:
-        """What is issued from now on is of no step; the marks of this one."""
+        """Count operations from now on to no step; the marks of this one."""
         self.begin("")
         marks, self._marks = self._marks, []
         return marks

@@ -203,7 +203,7 @@ class RowExchange:
         out_of: Iterable[int],
         group: dist.ProcessGroup | None,
     ) -> torch.Tensor:
-        """What `_start` receives, when it has arrived."""
+        """Return the tensors that `_start` receives, when they have arrived."""
         received, sending = self._start(values, to, out_of, group)
         sending.wait()
         return received
