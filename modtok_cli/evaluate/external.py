@@ -96,7 +96,7 @@ def run_external_tasks(
 
 
 def _declaration(task: Any, metric: str) -> Declaration:
-    """The declaration of a metric in a task of lm-eval: aggregation, and which values are better."""
+    """The declaration of a metric in a task of lm-eval: aggregation, and whether more is better."""
     from lm_eval.api.registry import get_aggregation
 
     aggregate = task.aggregation().get(metric, get_aggregation("mean"))  # as lm-eval does

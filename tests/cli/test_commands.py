@@ -219,7 +219,9 @@ def test_fetch(
     asked: list[object] = []
     monkeypatch.setattr(hub, "reachable", lambda: True)
     monkeypatch.setitem(fetch_tasks._SETS, "mt", lambda *given: asked.append(given[1]) or [])
-    assert here("eval", "fetch", "mt")[0] == 0
+    status, _, err = here("eval", "fetch", "mt")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "no set of mt is in en, fi; use codes such as fr" in err
     assert asked == [["en", "fi"]]
     row = {"task": "mt", "language": "fr", "examples": 1012, "shots": 997, "source": "flores"}
 

@@ -194,14 +194,14 @@ def without_shape(config: dict[str, Any]) -> dict[str, Any]:
 
 # What is done to config.json, what resuming says of it, and what inference says, if it reads that.
 DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str, str], ...] = (
-    (lambda config: b"", "cannot be read", "is damaged"),
-    (lambda config: [], "is not the configuration of a run", "is damaged"),
-    (lambda config: {"model_type": "llama"}, "is not the configuration of a run", "is damaged"),
+    (lambda config: b"", "cannot be read", "cannot be read"),
+    (lambda config: [], "is not the configuration of a run", "is not the configuration"),
+    (lambda config: {"model_type": "llama"}, "is not the configuration of a run", "is not the"),
     (lambda config: config | {"tokenizer": {}}, "'signature'", "'signature'"),
     (without_shape, "'config.shape': is missing", "'config.shape': is missing"),
     (lambda config: shaped(config, layers=0), "'config.shape.layers' is out", "layers' is out of"),
-    (lambda config: told(config, seq_length=0), "'config.seq_length': expec", "'seq_length' is 0"),
-    (lambda config: told(config, dtype="int8"), "'config.dtype': expected", "'dtype' is 'int8'"),
+    (lambda config: told(config, seq_length=0), "'config.seq_length': expec", "seq_length' is 0"),
+    (lambda config: told(config, dtype="int8"), "'config.dtype': expected", "dtype' is 'int8'"),
     (lambda config: config | {"mixture": None}, "'mixture' is not an object", ""),
     (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0", ""),
     (lambda config: told(config, micro_batch=0), "'config.micro_batch': expected at least 1", ""),
