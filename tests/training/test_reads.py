@@ -17,6 +17,7 @@ from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import reads
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
 from modtok_cli.training.prepare import prepare_text
@@ -179,14 +180,19 @@ def news(settings: RunSettings, tmp_path: Path) -> RunSettings:
     return replace(settings, valid={"news": texts})
 
 
-def test_valid_is_evaluated_beside_held_out_text(news: RunSettings) -> None:
+def test_valid_is_evaluated_beside_held_out_text(
+    news: RunSettings, subtokenizers: SubtokenizerCache
+) -> None:
     notes = Said()
     report = pretrain(news, progress=notes)
     lines = [line for line in read_metrics(news.runs / "it") if "held_out" in line]
     assert [line["step"] for line in lines] == [3, 6]
     assert all(set(line["valid"]["news"]) == {"fi", "fr"} for line in lines)
     figures = lines[-1]["valid"]["news"]["fi"]
-    assert figures["bytes"] == len((news.valid["news"] / "fi.txt").read_bytes()) - 1  # type: ignore[index]
+    text = (news.valid["news"] / "fi.txt").read_bytes()[:-1]  # type: ignore[index]
+    own, whole = (subtokenizers.of(of).encode_utf8([text])[0] for of in (("fi",), None))
+    assert (figures["bytes"], figures["tokens"]) == (len(text), len(own))
+    assert len(own) != len(whole)  # of all of T
     rows = [(row["text"], row["language"]) for row in report.rows()]
     assert rows[-2:] == [("news", "fi"), ("news", "fr")]
     assert rows[0] == ("held-out", "el")
