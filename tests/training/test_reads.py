@@ -16,7 +16,7 @@ from helpers.metrics import read_metrics
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.training import reads
+from modtok_cli.training import loop, reads
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
@@ -62,13 +62,18 @@ def test_how_often_text_is_read(small: RunSettings) -> None:
     # Stages of other batches leave documents out, which are not read.
     stages = ({"steps": 9, "batch_size": 6}, {"steps": 9, "batch_size": 2})
     several = replace(small, stages=stages, batch_size=8, micro_batch=1, name="several")
-    pretrain(several)
+    told: list[dict[str, float]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "warn_of", lambda reads, _: told.append(reads))
+        pretrain(several)
     read = dict.fromkeys(size, 0.0)
     for line in read_metrics(small.runs / "several"):
         for language, figures in line.get("languages", {}).items() if "loss" in line else ():
             read[language] += figures["bytes"] / ({"en": 198, "fi": 3}[language] * 50)
     epochs = [line["epochs"] for line in read_metrics(small.runs / "several") if "epochs" in line]
     assert epochs[-1] == pytest.approx(read, rel=0.02)
+    sums = [198 * 50 * one["en"] + 3 * 50 * one["fi"] for one in (*told, read)]
+    assert sums[0] == pytest.approx(sums[1], rel=0.1)  # bytes of all stages
     planned = plan(small)
     # As many bytes as the mixture has, not as the few draws had.
     together = sum(size.values())
