@@ -19,9 +19,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.grow import _cut
 from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.open import load
-from modtok_cli.text.pretokenizer import split_json
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import BPE, split_json
 
 DATA, NEW = SAMPLE / "data", 60
 LANGUAGES = ("en", "fi", "fr", "el", "ne", "sw")
@@ -141,6 +143,19 @@ def test_digits_stay_apart_where_the_file_keeps_them_apart(tmp_path: Path) -> No
         ids = grown.encode(f" {digits}")
         assert (re.search(r"\d\d", tokens) is not None) == (name == "joined")
         assert bytes(grown.decode_bytes(ids)).decode() == f" {digits}"
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_parts_of_words_count_as_their_words(cut: int) -> None:
+    """Token 9 is left out; where a part begins, the word is cut too."""
+    data = np.frombuffer(b"abcdefg", dtype=np.uint8)
+    ends, ids = np.array([0, 5, 7]), np.array([1, 2, 9, 3, 4, 5, 6], dtype=np.int32)
+    counts = WordCounts(data, ends, np.array([7, 3]), BPE)
+    begins = np.array([0, 0, 0, 0, 0, 0, cut], dtype=np.bool_)
+    kept, ends, parts = _cut(ids, ends, ids == 9, begins, counts)
+    assert kept.tolist() == [1, 2, 3, 4, 5, 6]
+    assert ends.tolist() == parts.offsets.tolist() == [0, 2, 4, *[5] * cut, 6]
+    assert parts.counts.tolist() == [7, 7, 3, *[3] * cut]
 
 
 def test_what_cannot_grow(tmp_path: Path) -> None:
