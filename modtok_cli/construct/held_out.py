@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +62,17 @@ class HeldOut:
 
         The subset has what words of `counts` use that are not of these documents alone.
         """
-        held = dict(self.counts.pairs())
-        others = [count > held.get(word, 0) for word, count in counts.pairs()]
-        part = counts.where(np.array(others, dtype=np.bool_))
+        # Words ascend. All text may have millions, this has few.
+
+        def word_at(place: int) -> bytes:
+            return counts.data[counts.offsets[place] : counts.offsets[place + 1]].tobytes()
+
+        others = np.ones(len(counts), dtype=np.bool_)
+        for word, count in self.counts.pairs():
+            place = bisect_left(range(len(counts)), word, key=word_at)
+            if place < len(counts) and word_at(place) == word:
+                others[place] = counts.counts[place] > count
+        part = counts.where(others)
         used = np.zeros(grown.size, dtype=np.bool_)
         used[segmented(Library(grown), part)[0]] = True
         segmenters = Library(file), Library(grown), Library(grown, grown.closed(used))
