@@ -24,7 +24,7 @@ from modtok_cli.core.backend import sources  # noqa: E402
 
 CHECKED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
 SMALL = "-DMT_SMALL"
-PROPERTIES = ("tests/text", "tests/learn", "tests/modular", "tests/training/test_rows_kernel.py")
+PROPERTIES = ("tests/text", "tests/learn", "tests/tokenizer", "tests/training/test_rows_kernel.py")
 
 
 def run(*command: str | Path, **environment: str) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
     from modtok_cli.cli.doctor import doctor as doctor
-    from modtok_cli.cli.progress import CommandProgress as CommandProgress
+    from modtok_cli.cli.progress_bar import CommandProgress as CommandProgress
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
@@ -31,36 +31,36 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.evaluate import evaluate_sum as evaluate_sum
     from modtok_cli.evaluate.fetch_tasks import fetch_tasks as fetch_tasks
     from modtok_cli.evaluate.pretrain import pretrain as pretrain
-    from modtok_cli.inference.cost.cost import cost as cost
-    from modtok_cli.inference.draft.tokens import draft_coverage as draft_coverage
-    from modtok_cli.inference.draft.tokens import tokens as tokens
-    from modtok_cli.inference.export.export import export as export
-    from modtok_cli.inference.hf.transplant import transplant as transplant
-    from modtok_cli.inference.run.generate import generate as generate
-    from modtok_cli.inference.run.generate import load_generator as load_generator
-    from modtok_cli.inference.serve.serve import serve as serve
-    from modtok_cli.inference.slice.graft import graft as graft
-    from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.check import check as check
     from modtok_cli.measure.corpus_stats import corpus_stats as corpus_stats
     from modtok_cli.measure.fairness import fairness as fairness
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.measure.origin import origin as origin
-    from modtok_cli.modular.adopted.adopt import adopt as adopt
-    from modtok_cli.modular.comparison import compare_tokenizers as compare_tokenizers
-    from modtok_cli.modular.encoding.lines import decode as decode
-    from modtok_cli.modular.encoding.lines import encode as encode
-    from modtok_cli.modular.extract import extract as extract
-    from modtok_cli.modular.inspect import check_subsets as check_subsets
-    from modtok_cli.modular.inspect import inspect as inspect
-    from modtok_cli.modular.open import load as load
-    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
-    from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
-    from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.model.cost.cost import cost as cost
+    from modtok_cli.model.draft.tokens import draft_coverage as draft_coverage
+    from modtok_cli.model.draft.tokens import tokens as tokens
+    from modtok_cli.model.export.export import export as export
+    from modtok_cli.model.generate.generate import generate as generate
+    from modtok_cli.model.generate.generate import load_generator as load_generator
+    from modtok_cli.model.hf.transplant import transplant as transplant
+    from modtok_cli.model.serve.serve import serve as serve
+    from modtok_cli.model.slice.graft import graft as graft
+    from modtok_cli.model.slice.slice import slice as slice
     from modtok_cli.reports.explore.page import explore as explore
     from modtok_cli.reports.report import report as report
     from modtok_cli.samples.sample import sample as sample
     from modtok_cli.text.reading import Reading as Reading
+    from modtok_cli.tokenizer.adopted.adopt import adopt as adopt
+    from modtok_cli.tokenizer.comparison import compare_tokenizers as compare_tokenizers
+    from modtok_cli.tokenizer.encoding.lines import decode as decode
+    from modtok_cli.tokenizer.encoding.lines import encode as encode
+    from modtok_cli.tokenizer.extract import extract as extract
+    from modtok_cli.tokenizer.inspect import check_subsets as check_subsets
+    from modtok_cli.tokenizer.inspect import inspect as inspect
+    from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.tokenizer.open import load as load
+    from modtok_cli.tokenizer.protocol import Tokenizer as Tokenizer
+    from modtok_cli.tokenizer.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.training.settings import RunSettings as RunSettings
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
@@ -68,7 +68,7 @@ _NAMES = {
     "base.errors": "ModtokError Unfinished UsageError",
     "base.public": "ModtokWarning",
     "cli.doctor": "doctor",
-    "cli.progress": "CommandProgress",
+    "cli.progress_bar": "CommandProgress",
     "construct.bpe": "bpe",
     "construct.bpe_merge": "bpe_merge",
     "construct.bpe_seq": "bpe_seq",
@@ -79,28 +79,28 @@ _NAMES = {
     "evaluate.evaluate": "evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum",
     "evaluate.fetch_tasks": "fetch_tasks",
     "evaluate.compare": "compare write_examples",
-    "inference.cost.cost": "cost",
-    "inference.draft.tokens": "draft_coverage tokens",
-    "inference.export.export": "export",
-    "inference.hf.transplant": "transplant",
-    "inference.run.generate": "generate load_generator",
-    "inference.serve.serve": "serve",
-    "inference.slice.graft": "graft",
-    "inference.slice.slice": "slice",
+    "model.cost.cost": "cost",
+    "model.draft.tokens": "draft_coverage tokens",
+    "model.export.export": "export",
+    "model.hf.transplant": "transplant",
+    "model.generate.generate": "generate load_generator",
+    "model.serve.serve": "serve",
+    "model.slice.graft": "graft",
+    "model.slice.slice": "slice",
     "measure.check": "check",
     "measure.corpus_stats": "corpus_stats",
     "measure.fairness": "fairness",
     "measure.nsl": "nsl",
     "measure.origin": "origin",
-    "modular.adopted.adopt": "adopt",
-    "modular.comparison": "compare_tokenizers",
-    "modular.encoding.lines": "decode encode",
-    "modular.extract": "extract",
-    "modular.inspect": "check_subsets inspect",
-    "modular.open": "load",
-    "modular.protocol": "Tokenizer",
-    "modular.subtokenizer": "Subtokenizer",
-    "modular.tokenizer": "ModularTokenizer",
+    "tokenizer.adopted.adopt": "adopt",
+    "tokenizer.comparison": "compare_tokenizers",
+    "tokenizer.encoding.lines": "decode encode",
+    "tokenizer.extract": "extract",
+    "tokenizer.inspect": "check_subsets inspect",
+    "tokenizer.open": "load",
+    "tokenizer.protocol": "Tokenizer",
+    "tokenizer.subtokenizer": "Subtokenizer",
+    "tokenizer.modular_tokenizer": "ModularTokenizer",
     "reports.explore.page": "explore",
     "reports.report": "report",
     "samples.sample": "sample",

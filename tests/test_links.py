@@ -65,8 +65,10 @@ def test_modules_that_pages_name_exist(page: Path) -> None:
     for name in DOTTED.findall(text):
         first, *rest = name.split(".")
         if (
-            rest[-1] not in ("py", "c", "json", "md")
+            rest[-1] not in ("py", "c", "json", "md", "model")
             and (package / first / "__init__.py").is_file()
+            # `model.encode_out` is a method of an object.
+            and (first not in ("model", "tokenizer") or (package / first / rest[0]).is_dir())
         ):
             place = package / first
             while rest and (place / rest[0]).is_dir():

@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import python
-from modtok_cli.architectures.registry import architectures
 from modtok_cli.base import plugins
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.public import ModtokWarning
-from modtok_cli.modular import formats as tokenizer_formats
-from modtok_cli.modular.formats import format_of_content
+from modtok_cli.model.architecture.registry import architectures
 from modtok_cli.text import pretokenizer
+from modtok_cli.tokenizer import formats as tokenizer_formats
+from modtok_cli.tokenizer.formats import format_of_content
 
 FAMILIES = Plugins(
-    "modtok.tests", lambda name, found: found, "modtok_cli.architectures.families", "ARCHITECTURE"
+    "modtok.tests",
+    lambda name, found: found,
+    "modtok_cli.model.architecture.families",
+    "ARCHITECTURE",
 )
 ENTRIES = """
 [modtok.tests]
@@ -37,7 +40,7 @@ bad = raising:PATTERN
 good = raising:GOOD
 """
 RAISING = """
-from modtok_cli.modular.formats import Format
+from modtok_cli.tokenizer.formats import Format
 class Raising(Format):
     priority = -1
     def recognizes(self, data):
@@ -67,7 +70,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_modules_and_entry_points() -> None:
-    from modtok_cli.architectures.families.llama import ARCHITECTURE
+    from modtok_cli.model.architecture.families.llama import ARCHITECTURE
 
     assert {"llama", "theirs", "broken"} < set(FAMILIES.names())
     assert "theirs" not in FAMILIES.own()

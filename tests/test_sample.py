@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from helpers.sample import SAMPLE
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 from modtok_cli.samples import stories
 
 SCRIPTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import defaultdict
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "modtok_cli"
 # Folders of training/, each importing only from those before it; "" are the files beside them.
+# Names in two folders: `learn/` learns what `segmenters/` splits by, `construct/` has the command.
+SAME_NAMES = ("fewest_tokens.py", "merges.py", "unigram.py")
 PRETRAIN = ("distributed", "data", "rows", "model", "")
 
 
@@ -71,7 +74,7 @@ def cycle() -> list[str]:
 
 def test_architecture_lists_every_package() -> None:
     existing = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert sorted(packages()) == sorted(existing)
+    assert sorted(name for name in packages() if "/" not in name) == sorted(existing)
 
 
 def test_files_to_read_first_exist() -> None:
@@ -100,16 +103,19 @@ def test_no_module_of_ours_is_imported_by_a_name_in_text() -> None:
 
 
 def test_packages_import_only_from_packages_above() -> None:
-    order = {package: place for place, package in enumerate(packages())}
+    order = {package.replace("/", "."): place for place, package in enumerate(packages())}
 
     def rank(name: str) -> int:
-        return order.get(name.split(".")[1], 0) if "." in name else 0
+        """Of the innermost folder that the table has; of the package itself, 0."""
+        parts = name.split(".")[1:]
+        folders = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+        return next((order[folder] for folder in folders if folder in order), 0)
 
     upward = [
         f"{name} imports {other}"
         for name in modules()
         for other in imports(name)
-        if name.split(".")[1:2] and name.split(".")[1] in order and rank(other) > rank(name)
+        if rank(name) and rank(other) > rank(name)
     ]
     assert sorted(upward) == []
 
@@ -127,6 +133,22 @@ def test_folders_of_training_import_only_from_folders_before() -> None:
         if other.startswith("modtok_cli.training.") and rank(other) > rank(name)
     ]
     assert sorted(upward) == []
+
+
+def test_names_of_files_and_classes_occur_once() -> None:
+    """A command has its function's name, and `reference/` the names of what it defines."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, tree in modules().items():
+        folder, _, file = name.removeprefix("modtok_cli.").rpartition(".")
+        if folder in ("cli.commands", "reference") or file in ("parameters", "__main__"):
+            continue
+        if (PACKAGE / folder.replace(".", "/") / f"{file}.py").is_file():
+            places[f"{file}.py"].append(folder)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert sorted(twice) == sorted(SAME_NAMES), twice
 
 
 def test_only_tests_of_gpu_scripts_import_benchmarks() -> None:

@@ -66,7 +66,7 @@ OF_THE_CORE = {
         "prune",
         "trie",
     ),
-    "tests/modular": ("encode", "merge", "search", "cache", "pairs", "chunks", "version"),
+    "tests/tokenizer": ("encode", "merge", "search", "cache", "pairs", "chunks", "version"),
     "tests/training/test_rows_kernel.py": ("rows",),
     "tests/text": (),
 }

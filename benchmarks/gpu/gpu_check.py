@@ -36,7 +36,7 @@ from typing import Any
 
 import modtok_cli
 from benchmarks.common import ROOT, parser_of
-from modtok_cli.architectures.sizes import SIZES
+from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.recipe import PRESETS
 

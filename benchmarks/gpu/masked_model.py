@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.model import MicroBatch
 from modtok_cli.training.model.optimizer import TorchAdamW

@@ -33,9 +33,9 @@ import torch
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.training_step import backbone_of, clock, consecutive, micro_of, take_steps
-from modtok_cli.architectures.families.llama import llama
-from modtok_cli.architectures.shape import Shape
-from modtok_cli.architectures.sizes import SIZES
+from modtok_cli.model.architecture.families.llama import llama
+from modtok_cli.model.architecture.shape import Shape
+from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.execution import Execution

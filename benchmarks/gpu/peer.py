@@ -29,7 +29,7 @@ from benchmarks.gpu.training_step import (
     take_steps,
     utilization,
 )
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import resolve

@@ -22,8 +22,8 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.masked_model import MaskedModel
-from modtok_cli.architectures.shape import Shape
-from modtok_cli.architectures.sizes import SIZES
+from modtok_cli.model.architecture.shape import Shape
+from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.metrics import peak_flops
 from modtok_cli.training.model import megatron

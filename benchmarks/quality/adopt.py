@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.common import emit, parser_of
-from modtok_cli.modular.adopted.adopt import members, read_tokenizer_file, token_counts
-from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile, closed
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_corpus
+from modtok_cli.tokenizer.adopted.adopt import members, read_tokenizer_file, token_counts
+from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile, closed
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 Mask = npt.NDArray[np.bool_]
 

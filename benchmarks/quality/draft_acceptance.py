@@ -28,9 +28,9 @@ from safetensors.torch import save_file
 from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
 from benchmarks.common import emit, parser_of
-from modtok_cli.inference.draft.head import cut_head
-from modtok_cli.inference.draft.model import open_draft
-from modtok_cli.inference.draft.tokens import tokens
+from modtok_cli.model.draft.head import cut_head
+from modtok_cli.model.draft.reduced_head import open_draft
+from modtok_cli.model.draft.tokens import tokens
 
 DRAFTED = 4
 NEW = 16

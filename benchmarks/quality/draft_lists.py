@@ -3,7 +3,7 @@
     python -m benchmarks draft_lists DIR... --data CORPUS [--documents 3000]
 
 DIR has a tokenizer.json, as packages ship it. CORPUS has LANG.jsonl.zst. Lists are ranked by nine
-tenths of the documents of each language, by `modtok_cli.inference.draft`, and measured on the
+tenths of the documents of each language, by `modtok_cli.model.draft`, and measured on the
 others. "english" and "pooled" rank by the count of each token in English, and in the text of all
 languages together; "languages" by the mean share over all; "own" by the language that is measured,
 "own and English" by it and English. `least` is the coverage of the `worst` language. Prints JSON
@@ -20,8 +20,8 @@ import numpy as np
 import orjson
 
 from benchmarks.common import LANGUAGES, emit, parser_of, texts
-from modtok_cli.inference.draft.ranking import Ranking
-from modtok_cli.inference.draft.vocabulary import Counts, DraftVocabulary
+from modtok_cli.model.draft.draft_vocabulary import Counts, DraftVocabulary
+from modtok_cli.model.draft.ranking import Ranking
 
 
 def main() -> None:

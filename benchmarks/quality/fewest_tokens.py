@@ -25,7 +25,7 @@ from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 def build(name: str, k: int, place: Path, learn: Callable[..., Any]) -> ModularTokenizer:

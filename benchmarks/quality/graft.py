@@ -25,8 +25,8 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.common import emit, parser_of, peak_of_self
-from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
-from modtok_cli.inference.slice.graft import graft
+from modtok_cli.model.hf.slice_hf import TokenSelection, slice_directory
+from modtok_cli.model.slice.graft import graft
 
 
 def train(part: Path, output: Path, lines: list[str], steps: int) -> None:

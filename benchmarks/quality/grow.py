@@ -39,18 +39,18 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.grow import _learned, _splits, extended
 from modtok_cli.construct.held_out import segmented
 from modtok_cli.construct.request import Request
-from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.learn.merges import MAX_UNSPACED
 from modtok_cli.learn.sequential import learn_plain
-from modtok_cli.modular.adopted.adopt import read_tokenizer_file
-from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
-from modtok_cli.modular.spelling import LibraryVocabulary, spell_by_merges
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import spell
+from modtok_cli.model.hf.transplant import transplant
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.tokenizer.adopted.adopt import read_tokenizer_file
+from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.adopted.tokenizer_file import UNREACHED, TokenizerFile
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.spelling import LibraryVocabulary, spell_by_merges
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.vocabulary import spell
 
 SIZES = (0, 1000, 2000, 4000, 8000)
 OTHERS = ("en", "de", "fr", "sv", "el")

@@ -24,8 +24,8 @@ from tokenizers import Tokenizer
 
 from benchmarks.common import emit, parser_of
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.slice.slice import slice as slice_model
-from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.model.slice.slice import slice as slice_model
+from modtok_cli.tokenizer.adopted.adopt import read_tokenizer_file
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.settings import RunSettings
 

@@ -37,11 +37,11 @@ from modtok_cli.base.arrays import flatten
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.sequential import learn_plain, segment
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import gather
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.frequent import frequent_words
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.vocabulary import gather
 
 SETTINGS = ((2, 1), (3, 1), (5, 1), (10, 1), (1, 2), (1, 3), (1, 5), (1, 10), (1, 20))
 STEP = 1_000_000

@@ -26,12 +26,12 @@ from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.learn.merges import GlobalMerges, empty_merges, grow
 from modtok_cli.learn.sequential import learn_plain, segment
 from modtok_cli.measure.morphology import Morphemes, align
-from modtok_cli.modular.segmenters.merges import Merges
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.tokenizer.segmenters.merges import Merges
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.vocabulary import Vocabulary
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<|bos|>", "<|eos|>")
 

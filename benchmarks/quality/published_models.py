@@ -32,10 +32,10 @@ import torch
 
 from benchmarks.common import emit, parser_of
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.export.export import export
-from modtok_cli.inference.hf.model_directory import ModelDirectory
-from modtok_cli.inference.hf.slice import TokenSelection, slice_directory
-from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.model.export.export import export
+from modtok_cli.model.hf.model_directory import ModelDirectory
+from modtok_cli.model.hf.slice_hf import TokenSelection, slice_directory
+from modtok_cli.tokenizer.adopted.segmenter import Library
 
 Ids = npt.NDArray[np.int32]
 

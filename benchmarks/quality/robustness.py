@@ -22,9 +22,9 @@ from modtok_cli.measure.morphology import Morphemes, align
 from modtok_cli.measure.robustness import FIELDS, Changed
 from modtok_cli.measure.texts import Text, load_texts
 from modtok_cli.measure.usage import usage
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 MEASURES = ("morph_score", "boundary_precision", "boundary_recall", "boundary_f1")
 

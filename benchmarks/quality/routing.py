@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.common import emit, parser_of
-from modtok_cli.inference.run.route import MARGIN, route, routing_references
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.generate.route import MARGIN, route, routing_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 CUTS: dict[str, int | None] = {"whole line": None, "80": 80, "40": 40, "20": 20}
 

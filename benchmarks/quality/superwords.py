@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.common import LANGUAGES, describe, emit, parser_of
 from benchmarks.quality.fewest_tokens import build, nsl_of
 from modtok_cli.construct.bpe_merge import bpe_merge
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 def part_of(corpus: Path, megabytes: float, place: Path, languages: list[str]) -> Path:

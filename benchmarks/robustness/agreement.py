@@ -20,9 +20,9 @@ from tokenizers import Tokenizer
 
 from benchmarks.common import emit, parser_of
 from helpers.plain_ids import plain_ids
-from modtok_cli.modular.inspect import check_single
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.inspect import check_single
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 def failures(subset: Subtokenizer, texts: list[str]) -> list[str]:

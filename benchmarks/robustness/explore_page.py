@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import emit, parser_of
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 
 PROGRAM = """
 function checked(tokenizers, requests) {

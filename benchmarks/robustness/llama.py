@@ -25,12 +25,12 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit, parser_of
-from modtok_cli.inference.export.export import export
-from modtok_cli.inference.export.gguf_tokenizer import candidates
-from modtok_cli.inference.load import load
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.model.export.export import export
+from modtok_cli.model.export.gguf_tokenizer import candidates
+from modtok_cli.model.generate.decoding import generate
+from modtok_cli.model.generate.next_token import SamplingOptions
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.load import load
 
 NOT_TEXT = [
     "",

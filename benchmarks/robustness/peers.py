@@ -20,11 +20,11 @@ from typing import Any
 
 from benchmarks.common import emit, parser_of
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.modular.adopted.adopt import read_tokenizer_file
-from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.adopted.adopt import read_tokenizer_file
+from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 NAMES = "gpt2,smollm,llama3,qwen2,o200k,gemma,bpe"
 Encode = Callable[[Sequence[str]], list[list[int]]]

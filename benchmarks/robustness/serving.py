@@ -29,7 +29,7 @@ import orjson
 
 from benchmarks.common import describe, emit, parser_of
 from helpers.served import Question, ask, expected, post, questions
-from modtok_cli.inference.load import load
+from modtok_cli.model.load import load
 
 
 def vllm(url: str) -> str:

@@ -35,7 +35,7 @@ def model_of(options: argparse.Namespace) -> Any:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    from modtok_cli.nn import ActiveHead
+    from modtok_cli.model.head import ActiveHead
 
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)

@@ -47,16 +47,16 @@ def main() -> None:
     parser_of(__doc__).parse_args()
     import torch
 
-    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training import checkpoint
-    from modtok_cli.training.checkpoint import reading, saving
+    from modtok_cli.training.checkpoint import read, saving
     from modtok_cli.training.checkpoint.checkpoint_files import shard_name, write_safetensors
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import MicroBatch, Model
     from modtok_cli.training.step import optimizer_step
 
-    opened: Any = reading.safe_open
-    reading.safe_open = lambda *words, **more: Counted(opened(*words, **more))
+    opened: Any = read.safe_open
+    read.safe_open = lambda *words, **more: Counted(opened(*words, **more))
 
     def model_of(world: int, rank: int) -> Model:
         place = {"rank": rank, "replica": rank, "world": world, "replicas": world}

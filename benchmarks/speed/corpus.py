@@ -96,9 +96,9 @@ def datatrove(files: list[Path], place: Path) -> None:
     from datatrove.utils.text import TextNormConfig
 
     from modtok_cli.corpus.blocks import IdentifyLanguage, ReadPages
-    from modtok_cli.corpus.filters import Words
-    from modtok_cli.corpus.plan import Stage
-    from modtok_cli.corpus.tasks import Tasks
+    from modtok_cli.corpus.build_plan import Stage
+    from modtok_cli.corpus.executor_tasks import Tasks
+    from modtok_cli.corpus.filters import PlainWords
 
     chosen = lines.SentDedupConfig(
         n_sentences=1,
@@ -114,9 +114,9 @@ def datatrove(files: list[Path], place: Path) -> None:
     extractor = Trafilatura(favour_precision=False, timeout=5, deduplicate=False)
     stages = [
         [ReadPages([[str(file)] for file in files]), extractor, IdentifyLanguage()],
-        [JsonlReader(pages), lines.SentenceDedupSignature(signs, 1, chosen, Words())],
+        [JsonlReader(pages), lines.SentenceDedupSignature(signs, 1, chosen, PlainWords())],
         [lines.SentenceFindDedups(signs, found, config=chosen)],
-        [JsonlReader(pages), lines.SentenceDedupFilter(found, chosen, language=Words())],
+        [JsonlReader(pages), lines.SentenceDedupFilter(found, chosen, language=PlainWords())],
     ]
     stages[0].append(JsonlWriter(pages))
     stages[3].append(JsonlWriter(str(place / "out"), "${lang}/${rank}.jsonl"))
@@ -132,9 +132,9 @@ def build(files: list[Path], output: Path) -> CorpusReport:
     from loguru import logger
 
     from modtok_cli.corpus.build import stages_of
+    from modtok_cli.corpus.build_plan import BuildSettings, begin, make_plan
     from modtok_cli.corpus.build_report import load_report
-    from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
-    from modtok_cli.corpus.tasks import Tasks
+    from modtok_cli.corpus.executor_tasks import Tasks
 
     logger.disable("datatrove")
     # Its statistics tell the time of the clock; of the processor is what is asked for here.

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import emit, in_a_process, parser_of, release, spread
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.readers import read_documents
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 Encode = Callable[[Sequence[bytes]], Any]
 

@@ -24,8 +24,8 @@ from pathlib import Path
 import orjson
 
 from benchmarks.common import emit, parser_of, spread
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache

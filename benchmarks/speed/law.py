@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import emit, parser_of, texts, timed
-from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.table_files import open_counts
+from modtok_cli.tokenizer.manifest import read_manifest
 
 MACHINE = 24e9
 Row = dict[str, Any]

@@ -24,10 +24,10 @@ from typing import Any
 import torch
 
 from benchmarks.common import describe, emit, parser_of
-from modtok_cli.architectures.sizes import SIZES
-from modtok_cli.inference.cost.timing import RandomModel
-from modtok_cli.inference.run.backbone import cache_name
-from modtok_cli.inference.serve.rows import ActiveRows
+from modtok_cli.model.architecture.sizes import SIZES
+from modtok_cli.model.cost.timing import RandomModel
+from modtok_cli.model.generate.backbone import cache_name
+from modtok_cli.model.serve.active_rows import ActiveRows
 
 BANDWIDTH = 3.35e12
 CONTEXT = 1024

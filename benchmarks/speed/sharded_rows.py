@@ -101,7 +101,7 @@ def train(name: str) -> dict[str, Any]:
     import torch
 
     from benchmarks.speed.scale import sent_bytes
-    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training.distributed.ranks import gather_json, start_ranks, summed
     from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.model.model import Model
@@ -164,7 +164,7 @@ def memory() -> dict[str, Any]:
     """Tables and a step of a wide model, in this process."""
     import torch
 
-    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.resolve import resolve

@@ -19,7 +19,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.extras import is_installed, require
 from modtok_cli.base.files import is_there
 from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_object
+from modtok_cli.base.read_file import read_object
 
 Kind = Literal["tokenizer", "model"]
 _NAME = re.compile(

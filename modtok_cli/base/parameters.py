@@ -1,7 +1,7 @@
 """Options that several commands share, each a type for parameters of public functions.
 
-Parameters of other kinds are in `modular.parameters`, `construct.parameters` and
-`inference.parameters`; options of one function are beside it.
+Parameters of other kinds are in `tokenizer.parameters`, `construct.parameters` and
+`model.parameters`; options of one function are beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plug-ins: the modules of a folder of this package, and entry points of other packages.
 
-    FAMILIES = Plugins("modtok.architectures", check, "modtok_cli.architectures.families",
+    FAMILIES = Plugins("modtok.architectures", check, "modtok_cli.model.architecture.families",
                        "ARCHITECTURE")
-    FAMILIES.load("llama")      # ARCHITECTURE of modtok_cli/architectures/families/llama.py
+    FAMILIES.load("llama")      # ARCHITECTURE of modtok_cli/model/architecture/families/llama.py
 
 Another package adds one in its pyproject.toml:
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 def modules_of(folder: str, attribute: str) -> dict[str, Any]:
     """The definitions of one name in the modules of a folder of this package, by module, ascending.
 
-    >>> sorted(modules_of("modtok_cli.architectures.families", "ARCHITECTURE"))
+    >>> sorted(modules_of("modtok_cli.model.architecture.families", "ARCHITECTURE"))
     ['llama', 'mistral', 'qwen2', 'qwen3']
     """
     return {name: _own(folder, attribute, name) for name in names_of(folder)}

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.reading import map_file
+from modtok_cli.base.read_file import map_file
 
 Array = npt.NDArray[Any]
 

@@ -29,7 +29,7 @@ from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
-    from modtok_cli.cli.progress import CommandProgress
+    from modtok_cli.cli.progress_bar import CommandProgress
 
 P = ParamSpec("P")
 Json = Annotated[bool, Option("Write JSON lines to stdout, even on a terminal.")]

@@ -64,7 +64,7 @@ def _in_list(incomplete: str, values: Iterable[str]) -> list[str]:
 
 
 def _of_tokenizer(directory: Path) -> list[str]:
-    from modtok_cli.modular.manifest import languages_of
+    from modtok_cli.tokenizer.manifest import languages_of
 
     with suppress(Exception):  # whatever is wrong, other commands say so
         return languages_of(directory)

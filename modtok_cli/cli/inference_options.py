@@ -20,7 +20,7 @@ from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import Call
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.run.processes import Processes
+    from modtok_cli.model.generate.worker_processes import Processes
 
 # Of other processes: they have nothing to save after one has failed.
 _GRACE_SECONDS = 1.0
@@ -51,7 +51,7 @@ def sharing(call: Call, gpus: int, *, reads_input: bool = False) -> Iterator[Pro
         UsageError: processes that torchrun starts cannot all read standard input.
         ModtokError: another process failed, or cannot be reached.
     """
-    from modtok_cli.inference.run.processes import AGAIN, ALONE, joined
+    from modtok_cli.model.generate.worker_processes import AGAIN, ALONE, joined
     from modtok_cli.training.distributed.launch import launch, needs_launch
 
     if gpus == 1:

@@ -27,10 +27,10 @@ from modtok_cli.cli.command import (
     session_of,
     with_parameters,
 )
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.framework import Group
 from modtok_cli.cli.names import ORDER
-from modtok_cli.cli.run import run
-from modtok_cli.cli.settings import named
+from modtok_cli.cli.settings_file import named
 
 _EXAMPLES = """
 modtok bpe-seq --langs en,fi,fr -k 24000
@@ -65,7 +65,7 @@ def _modtok(*, ctx: typer.Context, version: bool, **shared: bool) -> None:
     command.
     """
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.cli.settings import ignored_variables, load_settings
+    from modtok_cli.cli.settings_file import ignored_variables, load_settings
 
     session = session_of(ctx)
     for name, is_on in shared.items():

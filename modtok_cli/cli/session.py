@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from modtok_cli.base.errors import ModtokError
 
 if TYPE_CHECKING:
-    from modtok_cli.cli.progress import CommandProgress
+    from modtok_cli.cli.progress_bar import CommandProgress
 
 _RESULTS = Path("results")
 _WORKSPACE = (Path("tokenizer"), Path("data"), Path("modtok.toml"))
@@ -40,7 +40,7 @@ class Session:
     @cached_property
     def progress(self) -> CommandProgress:
         """Progress bars if standard error is a terminal, else plain notes."""
-        from modtok_cli.cli.progress import CommandProgress
+        from modtok_cli.cli.progress_bar import CommandProgress
 
         return CommandProgress(quiet=self.quiet, verbose=self.verbose)
 

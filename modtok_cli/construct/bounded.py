@@ -12,13 +12,13 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import no_text
 from modtok_cli.construct.request import Request
 from modtok_cli.learn.merges import can_learn, learning_memory
-from modtok_cli.modular.manifest import Corpus
 from modtok_cli.text.corpus import check_pattern, checked_memory, count_into
 from modtok_cli.text.frequent import Frequent, StoredCounts
 from modtok_cli.text.parallel import cores, read_each
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import SUFFIX, merge_files, read_header
+from modtok_cli.tokenizer.manifest import Corpus
 
 BASE = 250_000_000
 """Bytes that a build takes beside its words: the program, tokens and merges of all languages."""

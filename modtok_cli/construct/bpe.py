@@ -16,10 +16,11 @@ from modtok_cli.base.files import atomic_directory, check_new, is_vacant, refuse
 from modtok_cli.base.membership import Membership
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.read_file import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import Learner, left_out_of
+from modtok_cli.construct.monolingual import plain_json
 from modtok_cli.construct.outputs import REPLACE
 from modtok_cli.construct.parameters import (
     Budget,
@@ -31,20 +32,19 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.references import plain_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.learn.sequential import learn_plain
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import is_language
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.directory import References
+    from modtok_cli.tokenizer.modular_directory import References
 
 
 class Separate(Learner):

@@ -18,6 +18,7 @@ from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner, left_out_of
+from modtok_cli.construct.monolingual import reference_of
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -30,7 +31,6 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
@@ -43,12 +43,12 @@ from modtok_cli.learn.prune import (
 )
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
-from modtok_cli.modular.parameters import ModularOutput
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.languages import is_language
 from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.parameters import ModularOutput
 
 
 class UnitedBpe(Learner):

@@ -20,6 +20,7 @@ from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.grow import GROWTH, grow_published, is_published
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner, left_out_of
+from modtok_cli.construct.monolingual import reference_json, reference_of
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.parameters import (
     Budget,
@@ -33,7 +34,6 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
@@ -41,13 +41,13 @@ from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.modular.parameters import ModularOutput
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import matching
 from modtok_cli.text.pretokenizer import PretokenizerName
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.parameters import ModularOutput
+from modtok_cli.tokenizer.vocabulary import Vocabulary
 
 # Languages counted before the first is learned: enough that learning never waits for text.
 _AHEAD = 2

@@ -8,11 +8,11 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import path_text
 from modtok_cli.base.progress import Progress
-from modtok_cli.modular.manifest import Corpus
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.manifest import Corpus
 
 
 def corpus_of(counts: WordCounts) -> Corpus:

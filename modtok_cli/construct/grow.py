@@ -27,7 +27,11 @@ from modtok_cli.construct.held_out import HeldOut, row_of, segmented, split_only
 from modtok_cli.construct.outputs import prove_unchanged
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.learn.merges import GlobalMerges, grow
-from modtok_cli.modular.adopted.adopt import (
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import NONE, PreTokenizer
+from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.adopted.adopt import (
     ADOPTED_END,
     ADOPTED_MARKS,
     check_output,
@@ -38,20 +42,16 @@ from modtok_cli.modular.adopted.adopt import (
     read_tokenizer_file,
     with_added,
 )
-from modtok_cli.modular.adopted.file_splits import file_splits
-from modtok_cli.modular.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
-from modtok_cli.modular.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
-from modtok_cli.modular.adopted.text_form import has_model
-from modtok_cli.modular.adopted.tokenizer_file import UNREACHED, TokenizerFile
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.hf_directory import refuse_joined
-from modtok_cli.modular.open import split_pattern, tokenizers_in
-from modtok_cli.modular.segmenters.json_frame import added_tokens, ignored_settings
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.corpus import count_languages
-from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import NONE, PreTokenizer
-from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.adopted.file_splits import file_splits
+from modtok_cli.tokenizer.adopted.restrict import BYTE_TOKENS, is_byte_level, with_places
+from modtok_cli.tokenizer.adopted.segmenter import ADOPTED_ROWS, Library, ModularLibrary
+from modtok_cli.tokenizer.adopted.text_form import has_model
+from modtok_cli.tokenizer.adopted.tokenizer_file import UNREACHED, TokenizerFile
+from modtok_cli.tokenizer.hf_directory import refuse_joined
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import split_pattern, tokenizers_in
+from modtok_cli.tokenizer.segmenters.json_frame import added_tokens, ignored_settings
 
 BASE = "base"
 """The language of all tokens of a file that was not adopted before."""

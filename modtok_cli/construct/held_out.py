@@ -12,14 +12,14 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.progress import Progress
-from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.text.counts import WordCounter, WordCounts
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.scripts import scripts_of, word_total
 from modtok_cli.text.table_files import is_table
+from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
 
 _ONE_OF, _MOST = 10, 32 << 20
 """One document of so many is held out, in so many bytes of text."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.files import atomic_directory, clear
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.base.signature import digest
 from modtok_cli.base.version import __version__
 from modtok_cli.text.languages import is_language

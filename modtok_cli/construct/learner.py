@@ -21,12 +21,12 @@ from modtok_cli.construct.request import Request, check_specials
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges, check_budget
 from modtok_cli.learn.pieces import LearnedPieces
-from modtok_cli.modular.directory import References
-from modtok_cli.modular.manifest import Corpus
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.manifest import Corpus
+from modtok_cli.tokenizer.modular_directory import References
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
-class Output(Protocol):
+class LearnedTokenizer(Protocol):
     """The output of a learner: a modular tokenizer, or plain files."""
 
     @property
@@ -82,7 +82,7 @@ class Learner(LearnerSettings, ABC):
         """Order in which to learn `languages`; `requested`: as the user listed them."""
         return list(languages)
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> Output | None:
+    def check_output(self, request: Request, languages: Sequence[str]) -> LearnedTokenizer | None:
         """The output that exists with the same settings; None to build it.
 
         Raises:
@@ -103,7 +103,7 @@ class Learner(LearnerSettings, ABC):
         """Learn all of `work.languages`."""
 
     @abstractmethod
-    def result(self, work: Work) -> Output:
+    def result(self, work: Work) -> LearnedTokenizer:
         """The learned tokenizer."""
 
     @abstractmethod

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from modtok_cli.construct.journal import INTERVAL_SECONDS, JournalState
 from modtok_cli.learn.merges import MAX_UNSPACED
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 # Settings that the manifest has elsewhere, or not at all.
 _UNRECORDED = frozenset({"segmentation", "pretokenizer", "models"})

@@ -11,9 +11,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.request import Request
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.directory import check_place, is_modular
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.containment import containment
+from modtok_cli.tokenizer.modular_directory import check_place, is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 REPLACE = "choose another -o, or --force to replace it"
 

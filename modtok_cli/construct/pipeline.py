@@ -15,7 +15,7 @@ from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.construct.corpora import file_stamps
 from modtok_cli.construct.journal import JournalDir, clear_finished
-from modtok_cli.construct.learner import Learner, Output
+from modtok_cli.construct.learner import LearnedTokenizer, Learner
 from modtok_cli.construct.outputs import (
     previous_version,
     prove_unchanged,
@@ -28,9 +28,9 @@ from modtok_cli.construct.request import (
     warn_of_small,
 )
 from modtok_cli.construct.work import Work
-from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.modular_directory import read_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 def construct(
@@ -131,7 +131,7 @@ def _construct(
 
 
 def _report(
-    learner: Learner, output: Output, request: Request, languages: Sequence[str] | None
+    learner: Learner, output: LearnedTokenizer, request: Request, languages: Sequence[str] | None
 ) -> BuildReport:
     """The report of an output, of `languages` that were added to another tokenizer or of all."""
     lines = [
@@ -145,7 +145,10 @@ def _report(
 
 
 def _finished(
-    learner: Learner, output: Output, request: Request, languages: Sequence[str] | None = None
+    learner: Learner,
+    output: LearnedTokenizer,
+    request: Request,
+    languages: Sequence[str] | None = None,
 ) -> BuildReport:
     """The report of an output that exists; says so."""
     clear_finished(request.output)
@@ -156,7 +159,7 @@ def _finished(
 
 
 def _save(
-    output: Output,
+    output: LearnedTokenizer,
     request: Request,
     base: ModularTokenizer | None,
     references: Callable[[], Mapping[str, bytes]],

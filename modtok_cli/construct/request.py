@@ -9,10 +9,10 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.hf_directory import refuse_joined
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.hf_directory import refuse_joined
 
 # The end-of-text token separates documents in pretraining; padding fills batches.
 DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")

@@ -19,12 +19,12 @@ from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.states import UnigramState
 from modtok_cli.construct.unigram_models import model_json, tokenizer_of
 from modtok_cli.construct.work import Work
+from modtok_cli.learn.monolingual_unigram import check_unigram_budget, learn_unigram
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
-from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
-from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.segmenters.unigram import Unigram
 
 EM_SECONDS = 10.0
 """How much EM a kill may lose; its state is some megabytes."""

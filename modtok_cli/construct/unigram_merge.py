@@ -14,7 +14,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_merge import members_of, united_rows
 from modtok_cli.construct.cancellable import results_of
-from modtok_cli.construct.learner import Output
+from modtok_cli.construct.learner import LearnedTokenizer
 from modtok_cli.construct.parameters import (
     Budget,
     DefaultSpecials,
@@ -45,10 +45,10 @@ from modtok_cli.learn.em import (
     rescored,
 )
 from modtok_cli.learn.pieces import LearnedPieces, unite
-from modtok_cli.modular.parameters import ModularOutput
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.parameters import ModularOutput
 
 MODELS = Path("unigram")
 
@@ -71,7 +71,7 @@ class UnitedUnigram(UnigramLearner):
 
     algorithm = "unigram-merge"
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> Output | None:
+    def check_output(self, request: Request, languages: Sequence[str]) -> LearnedTokenizer | None:
         """Also check the weights, now that the languages are known."""
         parse_weights(self.settings.weights, languages)
         return super().check_output(request, languages)

@@ -6,18 +6,23 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.membership import Membership
-from modtok_cli.base.reading import read_file
-from modtok_cli.construct.references import NONE, with_counts
+from modtok_cli.base.read_file import read_file
+from modtok_cli.construct.monolingual import NONE, with_counts
+from modtok_cli.learn.monolingual_unigram import SPACE
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
-from modtok_cli.learn.unigram import SPACE
-from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.segmenters.sentencepiece_file import UNIGRAM, Kind, kind_name, read_model
-from modtok_cli.modular.segmenters.unigram import Unigram
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.validate import check_pieces
-from modtok_cli.modular.vocabulary import PieceVocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
+from modtok_cli.tokenizer.open import open_bytes
+from modtok_cli.tokenizer.segmenters.sentencepiece_file import (
+    UNIGRAM,
+    Kind,
+    kind_name,
+    read_model,
+)
+from modtok_cli.tokenizer.segmenters.unigram import Unigram
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.validate import check_pieces
+from modtok_cli.tokenizer.vocabulary import PieceVocabulary
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:

@@ -18,12 +18,12 @@ from modtok_cli.construct.corpora import corpus_of, count_language, to_learn_fro
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.learn.certain import certain_merges
 from modtok_cli.learn.merges import GlobalMerges
-from modtok_cli.modular.manifest import Corpus
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.frequent import Frequent, frequent_words
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.sequences import sample_documents
 from modtok_cli.text.table_files import is_table
+from modtok_cli.tokenizer.manifest import Corpus
 
 Result = TypeVar("Result")
 

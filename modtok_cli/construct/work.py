@@ -22,8 +22,8 @@ from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.reference_tasks import ReferenceTasks
 from modtok_cli.construct.request import Request
 from modtok_cli.construct.words import Words
-from modtok_cli.modular.manifest import Corpus
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.manifest import Corpus
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 class Work:

@@ -94,7 +94,7 @@ def is_utf8(text: bytes | UInt8Array) -> bool:
     return bool(native.mt_is_utf8(address(data, np.uint8), len(data)))
 
 
-class JsonLines(NamedTuple):
+class JsonTexts(NamedTuple):
     """Texts of JSON lines: text d is out[starts[d]:stops[d]].
 
     Shapes: out (B,) uint8 with padding; starts, stops (D,) int64; doubts (n, 4) int64: the number
@@ -107,7 +107,7 @@ class JsonLines(NamedTuple):
     doubts: Int64Array
 
 
-def read_json_lines(block: bytes, field: str, language_field: str) -> JsonLines:
+def read_json_lines(block: bytes, field: str, language_field: str) -> JsonTexts:
     """The value of `field` of each line of a block that ends with a line; blank lines are skipped.
 
     A line is in doubt unless it is an object of valid JSON in UTF-8 with one text in `field` and,
@@ -128,7 +128,7 @@ def read_json_lines(block: bytes, field: str, language_field: str) -> JsonLines:
         address(doubts, np.int64), place, place + 8,
     )  # fmt: skip
     texts, doubtful = totals.tolist()
-    return JsonLines(out, starts[:texts], stops[:texts], doubts[:doubtful])
+    return JsonTexts(out, starts[:texts], stops[:texts], doubts[:doubtful])
 
 
 def joined(texts: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:

@@ -21,13 +21,13 @@ from datatrove.pipeline.base import PipelineStep
 
 from modtok_cli.base.files import atomic_file, write_bytes
 from modtok_cli.base.remote import is_remote, path_of
+from modtok_cli.corpus.build_plan import MIN_CHARACTERS, read_json
 from modtok_cli.corpus.build_report import label
+from modtok_cli.corpus.input_pages import decode, read_pages
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.parts import SUFFIX, read_part
-from modtok_cli.corpus.plan import MIN_CHARACTERS, read_json
 from modtok_cli.corpus.quality import QualityModel, cut_of
 from modtok_cli.corpus.sandbox import SECONDS, Extractor, Failed, Sandbox, clean
-from modtok_cli.corpus.sources import decode, read_pages
 from modtok_cli.corpus.warc import Bad, Page
 
 BAD_KEPT = 200
@@ -40,7 +40,7 @@ _LEVEL = 3
 Documents = Iterator[Document]
 
 
-class Step(PipelineStep):
+class PageBlock(PipelineStep):
     """A block that counts what it keeps and drops."""
 
     type = "modtok"
@@ -69,7 +69,7 @@ class Step(PipelineStep):
             self.count("bad", reason, source, **{detail or "-": 1})
 
 
-class FileStep(Step):
+class FileBlock(PageBlock):
     """A block that is a pipeline by itself: it reads and writes files, and yields no documents."""
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
@@ -82,7 +82,7 @@ class FileStep(Step):
         raise NotImplementedError
 
 
-class Filter(Step):
+class Filter(PageBlock):
     """A block that changes documents, and keeps or drops each of them; models load on use."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
@@ -100,7 +100,7 @@ class Filter(Step):
         raise NotImplementedError
 
 
-class ReadPages(Step):
+class ReadPages(PageBlock):
     """Read pages of WARC, WET, HTML, text and JSON lines; a task reads one list of `shards`.
 
     `shards` are lists of files, or a JSON file with them as `shards`; names are relative to
@@ -141,7 +141,7 @@ class ReadPages(Step):
                     self.count("dropped", f"not a page: {record.reason}", pages=1)
 
 
-class MainText(Step):
+class MainText(PageBlock):
     """Replace HTML by its main text, a paragraph per line, and drop short pages.
 
     The extractor runs in a process with `seconds` of processor time per page and 2 GiB of memory;
@@ -271,7 +271,7 @@ class KeepBest(Filter):
         return "quality" if meta["quality"] < self._cuts[meta["lang"]] else None
 
 
-class WriteRecords(Step):
+class WriteRecords(PageBlock):
     """Write records `<task>.jsonl.zst`, or `<language>/<task>.jsonl.zst`.
 
     Files of a task appear together when it is done. datatrove's writers write in place, also if
@@ -306,7 +306,7 @@ class WriteRecords(Step):
         return stack.enter_context(zstandard.ZstdCompressor(_LEVEL).stream_writer(handle))
 
 
-class ReadRecords(Step):
+class ReadRecords(PageBlock):
     """Read the records that the same task of `WriteRecords` has written."""
 
     name = "read records"

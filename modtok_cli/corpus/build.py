@@ -11,6 +11,21 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Langs, OutputDirectory, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.corpus.build_plan import (
+    FILTERS,
+    MIN_CHARACTERS,
+    PLAN,
+    RANGES,
+    SHARD_BYTES,
+    STAGES,
+    BuildPlan,
+    BuildSettings,
+    BuildStage,
+    begin,
+    is_begun,
+    is_unfinished,
+    make_plan,
+)
 from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report, read_report
 from modtok_cli.corpus.executors import (
     Executor,
@@ -21,25 +36,10 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
+from modtok_cli.corpus.input_pages import find_files
 from modtok_cli.corpus.language import FASTTEXT_THRESHOLD, THRESHOLD
-from modtok_cli.corpus.plan import (
-    FILTERS,
-    MIN_CHARACTERS,
-    PLAN,
-    RANGES,
-    SHARD_BYTES,
-    STAGES,
-    BuildPlan,
-    BuildSettings,
-    Stage,
-    begin,
-    is_begun,
-    is_unfinished,
-    make_plan,
-)
 from modtok_cli.corpus.sandbox import SECONDS, Extractor
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
-from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize, optional_languages
 
 PACKAGES = ("datatrove", "fastwarc", "resiliparse", "py3langid")
@@ -239,7 +239,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     return report
 
 
-def stages_of(plan: BuildPlan, force: bool = False) -> list[Stage]:
+def stages_of(plan: BuildPlan, force: bool = False) -> list[BuildStage]:
     """Pipelines of a build, in order."""
     from modtok_cli.corpus import blocks, filters, paragraphs
     from modtok_cli.corpus.publish import Publish
@@ -279,7 +279,8 @@ def stages_of(plan: BuildPlan, force: bool = False) -> list[Stage]:
         ([Publish(plan, force)], 1),
     ]
     return [
-        Stage(name, steps, tasks) for name, (steps, tasks) in zip(STAGES, pipelines, strict=True)
+        BuildStage(name, steps, tasks)
+        for name, (steps, tasks) in zip(STAGES, pipelines, strict=True)
     ]
 
 

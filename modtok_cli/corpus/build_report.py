@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.corpus.plan import FILTERS, STAGES, read_json, work_of
+from modtok_cli.corpus.build_plan import FILTERS, STAGES, read_json, work_of
 
 REPORT = "corpus.json"
 _TABLES = ("languages", "dropped", "changed", "bad")

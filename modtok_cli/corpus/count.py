@@ -22,6 +22,16 @@ from modtok_cli.base.parameters import Data, Force, Langs, OutputDirectory, Thre
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
+from modtok_cli.corpus.build_plan import (
+    JOBS,
+    PLAN,
+    BuildStage,
+    Job,
+    begin,
+    check_name,
+    discard,
+    is_begun,
+)
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
@@ -31,7 +41,6 @@ from modtok_cli.corpus.executors import (
     one_caller,
     run_stages,
 )
-from modtok_cli.corpus.plan import JOBS, PLAN, Job, Stage, begin, check_name, discard, is_begun
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
 from modtok_cli.text.corpus import (
     checked_memory,
@@ -142,7 +151,7 @@ def corpus_count(
     }
     plan = orjson.loads(orjson.dumps(content))
     pipelines = [
-        Stage(f"{n}-{'merge' if n else 'count'}", [CountOrMerge(work, n, memory)], len(shares))
+        BuildStage(f"{n}-{'merge' if n else 'count'}", [CountOrMerge(work, n, memory)], len(shares))
         for n, shares in enumerate(stages)
     ]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.remote import path_of
-from modtok_cli.corpus.blocks import FileStep
-from modtok_cli.corpus.plan import PLAN, Job, read_json
+from modtok_cli.corpus.blocks import FileBlock
+from modtok_cli.corpus.build_plan import PLAN, Job, read_json
 from modtok_cli.text.corpus import count_into
 from modtok_cli.text.counts import WordCounter
 from modtok_cli.text.reading import Reading
@@ -13,7 +13,7 @@ from modtok_cli.text.table_files import TableSource, merge_files, read_header, s
 from modtok_cli.text.workspace import empty_language
 
 
-class CountOrMerge(FileStep):
+class CountOrMerge(FileBlock):
     """Write the tables of one task of a stage of `modtok corpus count`."""
 
     name = "count"

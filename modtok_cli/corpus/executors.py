@@ -16,7 +16,7 @@ from modtok_cli.base.locks import locked
 from modtok_cli.base.option import Option
 from modtok_cli.base.processes import starting_processes
 from modtok_cli.base.progress import SILENT, Progress, Task
-from modtok_cli.corpus.plan import JOBS, Stage
+from modtok_cli.corpus.build_plan import JOBS, BuildStage
 from modtok_cli.corpus.ray_tasks import OPTIONS as RAY_OPTIONS
 from modtok_cli.corpus.ray_tasks import run_on_ray
 from modtok_cli.corpus.slurm import Jobs, check_no_jobs, missing
@@ -104,7 +104,7 @@ def _value(kind: str, name: str, text: str) -> Any:
 
 
 def run_stages(
-    stages: Sequence[Stage],
+    stages: Sequence[BuildStage],
     logs: Path,
     kind: str = "local",
     workers: int | None = None,
@@ -152,9 +152,9 @@ def one_caller(output: Path, kind: str) -> Iterator[None]:
                     output.rmdir()
 
 
-def _run_here(stages: Sequence[Stage], logs: Path, workers: int, task: Task) -> None:
+def _run_here(stages: Sequence[BuildStage], logs: Path, workers: int, task: Task) -> None:
     """Run every stage in a pool that detects killed workers."""
-    from modtok_cli.corpus.tasks import Tasks
+    from modtok_cli.corpus.executor_tasks import Tasks
 
     executors = [Tasks(stage, logs) for stage in stages]
     waiting = [(each, each.get_incomplete_ranks()) for each in executors]

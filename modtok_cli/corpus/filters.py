@@ -18,7 +18,7 @@ from datatrove.pipeline.formatters import PIIFormatter
 from datatrove.utils.word_tokenizers import WordTokenizer
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.corpus.blocks import Filter
 
 # As Gopher's words, without the punctuation around them: alone it would count as words without
@@ -29,13 +29,13 @@ _SENTENCE = re.compile(r"[.!?…।॥]+[\"'”»)]*\s+")
 _OTHER_ENDS = {"hi", "ne"}
 
 
-class Words(WordTokenizer):
+class PlainWords(WordTokenizer):
     """Words and sentences of languages with spaces; datatrove's need a package for each."""
 
     def word_tokenize(self, text: str) -> list[str]:
         """Words and symbols.
 
-        >>> Words().word_tokenize("L'eau, 12 °C.")
+        >>> PlainWords().word_tokenize("L'eau, 12 °C.")
         ['L', 'eau', '12', '°', 'C']
         """
         found: list[str] = WORD.findall(text)
@@ -44,7 +44,7 @@ class Words(WordTokenizer):
     def span_tokenize(self, text: str) -> list[tuple[int, int]]:
         """Spans of sentences.
 
-        >>> Words().sent_tokenize("One. Two! 3.14")
+        >>> PlainWords().sent_tokenize("One. Two! 3.14")
         ['One.', 'Two!', '3.14']
         """
         ends = [match.end() for match in _SENTENCE.finditer(text)]
@@ -110,8 +110,8 @@ def filter_of(name: str, language: str) -> Any:
 
 
 @cache
-def _words() -> Words:
-    return Words()
+def _words() -> PlainWords:
+    return PlainWords()
 
 
 class FilterPages(Filter):

@@ -24,8 +24,8 @@ from datatrove.data import Document
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
-from modtok_cli.corpus.blocks import Documents, FileStep, Step
-from modtok_cli.corpus.plan import MIN_CHARACTERS
+from modtok_cli.corpus.blocks import Documents, FileBlock, PageBlock
+from modtok_cli.corpus.build_plan import MIN_CHARACTERS
 
 RUN = 2_000_000
 MEMORY = 512 << 20
@@ -104,7 +104,7 @@ def repeated(files: Sequence[UInt64Array], low: int, high: int) -> list[UInt64Ar
     return [piece[:, own] for piece, own in zip(pieces, np.split(again, cuts), strict=True)]
 
 
-class HashParagraphs(Step):
+class HashParagraphs(PageBlock):
     """Write the hashes of a task's paragraphs to a directory."""
 
     name = "hash"
@@ -130,7 +130,7 @@ class HashParagraphs(Step):
         save(self.hashes / f"{rank:05d}-{start:010d}.npy", sorted_hashes(found, start))
 
 
-class FindRepeated(FileStep):
+class FindRepeated(FileBlock):
     """Find the paragraphs that occur before; each task compares a range of hash values."""
 
     name = "compare"
@@ -157,7 +157,7 @@ class FindRepeated(FileStep):
             save(self.repeated / f"{rank:05d}-{number:04d}.npy", np.stack(columns))
 
 
-class DropRepeated(Step):
+class DropRepeated(PageBlock):
     """Drop repeated paragraphs, and pages of which less than `min_characters` remain."""
 
     name = "deduplicate"

@@ -13,11 +13,11 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
-from modtok_cli.corpus.blocks import FileStep
+from modtok_cli.corpus.blocks import FileBlock
+from modtok_cli.corpus.build_plan import BuildPlan
 from modtok_cli.corpus.build_report import REPORT, collect, read_report
 from modtok_cli.corpus.language import NAME
 from modtok_cli.corpus.parts import is_part, read_part
-from modtok_cli.corpus.plan import BuildPlan
 from modtok_cli.text.streams import Broken
 
 _FIELDS = {"text", "lang", "lang_score", "source"}
@@ -26,7 +26,7 @@ _REPLACED = "replaced.json"
 _BETWEEN = ("pages", "scores", "hashes", "repeated", "out")
 
 
-class Publish(FileStep):
+class Publish(FileBlock):
     """Datatrove block that moves the languages to the output, then writes the report; one task."""
 
     name = "publish"

@@ -13,7 +13,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Task
-from modtok_cli.corpus.plan import Stage
+from modtok_cli.corpus.build_plan import BuildStage
 from modtok_cli.corpus.slurm import missing
 from modtok_cli.text.parallel import cores
 
@@ -24,7 +24,7 @@ _RETRIES = 3
 
 
 def run_on_ray(
-    stages: Sequence[Stage],
+    stages: Sequence[BuildStage],
     logs: Path,
     workers: int | None,
     options: Mapping[str, Any],
@@ -103,10 +103,10 @@ def _needs(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _run_stage(
-    ray: Any, stage: Stage, logs: Path, workers: int | None, needs: Mapping[str, float]
+    ray: Any, stage: BuildStage, logs: Path, workers: int | None, needs: Mapping[str, float]
 ) -> Iterator[None]:
     """Run a stage; an item for each task that is done."""
-    from modtok_cli.corpus.tasks import Tasks
+    from modtok_cli.corpus.executor_tasks import Tasks
 
     waiting = missing(stage, logs)
     if not waiting:

@@ -28,7 +28,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, Unfinished, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
-from modtok_cli.corpus.plan import JOBS, Stage, read_json
+from modtok_cli.corpus.build_plan import JOBS, BuildStage, read_json
 
 _ORPHAN_SECONDS = 10.0
 """How long a job may take to appear whose submission was interrupted."""
@@ -107,7 +107,11 @@ class Jobs:
     """Jobs of the stages of one output."""
 
     def __init__(
-        self, stages: Sequence[Stage], logs: Path, workers: int | None, options: Mapping[str, Any]
+        self,
+        stages: Sequence[BuildStage],
+        logs: Path,
+        workers: int | None,
+        options: Mapping[str, Any],
     ) -> None:
         if which("sbatch") is None:
             raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
@@ -252,8 +256,8 @@ class Jobs:
                     return log, said[-1][:_MOST_SHOWN]
         return None
 
-    def _submit(self, stage: Stage, after: Sequence[str]) -> list[str]:
-        from modtok_cli.corpus.tasks import Array
+    def _submit(self, stage: BuildStage, after: Sequence[str]) -> list[str]:
+        from modtok_cli.corpus.executor_tasks import Array
 
         ids = _Ids(int(self._options.get("job_id_position", -1)))
         try:
@@ -316,7 +320,7 @@ class _Ids:
         return self.found[-1]
 
 
-def missing(stage: Stage, logs: Path) -> list[int]:
+def missing(stage: BuildStage, logs: Path) -> list[int]:
     """Ranks of a stage without a completion mark."""
     try:
         done = {path.name for path in (logs / stage.name / "completions").iterdir()}

@@ -38,15 +38,15 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
-from modtok_cli.inference.hf.source import HfSource
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.processes import ALONE, Processes
-from modtok_cli.inference.run.score import Request, score
-from modtok_cli.inference.slice.run import open_run
-from modtok_cli.inference.source import LANG
 from modtok_cli.measure.lost import Lost, lost_of
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.model.generate.score import Request, score
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.generate.worker_processes import ALONE, Processes
+from modtok_cli.model.hf.hf_source import HfSource
+from modtok_cli.model.slice.run_source import open_run
+from modtok_cli.model.source import LANG
 from modtok_cli.text.languages import matching
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.rundir import is_run

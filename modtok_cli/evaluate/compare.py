@@ -29,7 +29,7 @@ from modtok_cli.evaluate.results import (
     AGGREGATES,
     MT,
     SEED,
-    Declaration,
+    Metric,
     Outcome,
     data_digest,
     interval,
@@ -44,7 +44,7 @@ from modtok_cli.text.languages import optional_languages, target_of
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
-BITS, BITS_DECLARED = "bits_per_byte", Declaration("mean", higher_is_better=False, scale=1)
+BITS, BITS_DECLARED = "bits_per_byte", Metric("mean", higher_is_better=False, scale=1)
 LEVEL = 0.05
 # Fields that a system gives an example; all others must be equal in both rows.
 _OF_SYSTEM = frozenset(
@@ -65,7 +65,7 @@ class Measured:
 
     observed: Float64Array
     draws: Float64Array | None
-    declared: Declaration = ACCURACY
+    declared: Metric = ACCURACY
     differing: tuple[int, int] | None = None
 
 
@@ -75,7 +75,7 @@ class _Metric:
 
     statistics: Sequence[Float64Array]
     of_sums: Callable[[Float64Array], Float64Array]
-    declared: Declaration = ACCURACY
+    declared: Metric = ACCURACY
     differing: tuple[int, int] | None = None
 
 
@@ -409,7 +409,7 @@ def _measured(
 
 def _declarations(
     systems: Sequence[Sequence[Example]], second: Path
-) -> tuple[dict[str, Declaration], dict[str, list[float]]]:
+) -> tuple[dict[str, Metric], dict[str, list[float]]]:
     """The declarations of metrics in lm-eval's tasks, and the values for all examples of a set."""
     first, other = (system[0].get("metrics", {}) for system in systems)
     declared, values = {}, {}
@@ -422,14 +422,14 @@ def _declarations(
                 where=second,
                 remedy="evaluate both with the same task",
             )
-        declared[name] = Declaration(**sides[0])
+        declared[name] = Metric(**sides[0])
         if None not in wholes:
             values[name] = wholes
     return declared, values
 
 
 def _metrics(
-    key: Set, systems: Sequence[Sequence[Example]], declared: Mapping[str, Declaration]
+    key: Set, systems: Sequence[Sequence[Example]], declared: Mapping[str, Metric]
 ) -> dict[str, _Metric]:
     """The metrics that follow from the examples of both systems."""
     rows = [row for system in systems for row in system]

@@ -25,7 +25,7 @@ from modtok_cli.evaluate.parameters import (
     TaskData,
     Tasks,
 )
-from modtok_cli.inference.parameters import LATEST, Dtype, RunTokenizer, Step
+from modtok_cli.model.parameters import LATEST, Dtype, RunTokenizer, Step
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 

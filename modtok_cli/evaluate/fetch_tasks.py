@@ -22,12 +22,12 @@ from modtok_cli.base.files import check_directory, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.evaluate import documents, hub, parallel, questions
+from modtok_cli.evaluate import documents, hub_tasks, parallel_text, questions
 from modtok_cli.evaluate.documents import one_line
 from modtok_cli.evaluate.suite import HubSource, Row, suites
 from modtok_cli.text.languages import canonical, optional_languages
 
-LAYOUTS = {"mcq": questions.LAYOUT, "mt": parallel.LAYOUTS, "sum": documents.LAYOUT}
+LAYOUTS = {"mcq": questions.LAYOUT, "mt": parallel_text.LAYOUTS, "sum": documents.LAYOUT}
 FLORES, GEM = "mteb/flores", "GEM/wiki_lingua"
 WIKILINGUA = ("ar", "cs", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "nl", "pt", "ru",
               "th", "tr", "vi", "zh")  # fmt: skip
@@ -103,7 +103,7 @@ def fetch_tasks(
     chosen = _by_short_code(optional_languages(languages) or _workspace_languages())
     root = Path(output or "tasks")
     check_directory(root)
-    if not hub.reachable():
+    if not hub_tasks.reachable():
         layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
         raise ModtokError("the hub cannot be reached", remedy=layouts)
     fetched = Fetched()
@@ -115,7 +115,7 @@ def fetch_tasks(
         name = f"{each.place.name} {each.language}"
         try:
             examples, shots = each.read()
-        except hub.Unreachable:
+        except hub_tasks.Unreachable:
             raise  # for all others too
         except ModtokError as error:
             fetched.skipped.append(f"{name}: {error}")
@@ -144,8 +144,8 @@ def _by_short_code(languages: Sequence[str]) -> list[str]:
 
 
 def _workspace_languages() -> list[str]:
-    from modtok_cli.modular.directory import is_modular
-    from modtok_cli.modular.manifest import languages_of
+    from modtok_cli.tokenizer.manifest import languages_of
+    from modtok_cli.tokenizer.modular_directory import is_modular
 
     path = Path("tokenizer")
     if not is_modular(path):
@@ -162,7 +162,7 @@ def _write(path: Path, rows: Iterable[Any]) -> None:
 
 def _mcq(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_Set]:
     def read(source: HubSource, language: str) -> tuple[list[Row], list[Row]]:
-        asked, shown = hub.questions(source, language, progress=progress)
+        asked, shown = hub_tasks.questions(source, language, progress=progress)
         return [question.as_row() for question in asked], [each.as_row() for each in shown]
 
     for suite in suites().values():
@@ -180,7 +180,7 @@ def _mt(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_S
     def read(code: str) -> tuple[list[str], list[str]]:
         parts = []
         for part in ("devtest", "dev"):
-            table: Any = hub.rows(FLORES, part)
+            table: Any = hub_tasks.rows(FLORES, part)
             if not len(table) or code not in table.column_names:
                 raise ModtokError(f"has no column '{code}'", where=f"{FLORES} {part}")
             # The column alone: a row has 200 languages.
@@ -210,11 +210,11 @@ def _gem(language: str, split: str, first: int | None) -> Sequence[Row]:
     """Rows of exactly this split: GEM also has sampled_test. Long splits are called partial-…"""
     place: dict[str, Any] = {"revision": "refs/convert/parquet", "first": first}
     try:
-        return hub.rows(GEM, split, files=f"{language}/{split}/*.parquet", **place)
-    except hub.Unreachable:
+        return hub_tasks.rows(GEM, split, files=f"{language}/{split}/*.parquet", **place)
+    except hub_tasks.Unreachable:
         raise
     except ModtokError:
-        return hub.rows(GEM, split, files=f"{language}/partial-{split}/*.parquet", **place)
+        return hub_tasks.rows(GEM, split, files=f"{language}/partial-{split}/*.parquet", **place)
 
 
 def _summaries(rows: Iterable[Row], language: str, progress: Progress) -> list[Row]:

@@ -7,7 +7,7 @@ A task is a table entry: what stands between a source and its target, and how ta
     sum    a document, a line `TL;DR: summary`, and an empty line. A document that does not fit
            alone is truncated at its end.
 
-The generated text up to the end of the line is the output. A prompt is a list of `Piece`s of the
+The generated text up to the end of the line is the output. A prompt is a list of `TextPart`s of the
 source side and the target side: under a crossed vocabulary (`src|tgt`, the paper's EN|Lang) each is
 tokenized by the subtokenizer of its side, in the shots too; otherwise the prompt is one text. Shots
 that do not fit the context are dropped, the first ones first.
@@ -28,7 +28,7 @@ from modtok_cli.evaluate.models import (
     vocabularies_of,
     vocabulary_of,
 )
-from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.parallel_text import find_parallel
 from modtok_cli.evaluate.results import (
     MT,
     SUM,
@@ -44,9 +44,9 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.model.generate.decoding import generate
+from modtok_cli.model.generate.next_token import SamplingOptions
+from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.text.languages import is_language, normalize, split_pair, target_of, the_one
 
 ALL = "all"
@@ -222,7 +222,7 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPart:
     """Part of a prompt; `target` is True on the target side."""
 
     text: str
@@ -230,7 +230,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class ExamplePrompt:
     """Prompt of one example.
 
     Attributes:
@@ -245,7 +245,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Output:
+class Continuation:
     """First line generated after a prompt.
 
     Attributes:
@@ -260,7 +260,7 @@ class Output:
     reason: str
 
 
-def encode(model: SlicedModel, pieces: Sequence[Piece], *, crossed: bool) -> list[int]:
+def encode(model: SlicedModel, pieces: Sequence[TextPart], *, crossed: bool) -> list[int]:
     """Embedding rows of a prompt, with what begins a text.
 
     If `crossed`, target pieces are tokenized by `tokenizer_out`. Otherwise all pieces are one text,
@@ -286,12 +286,12 @@ def prompt_limit(model: SlicedModel, max_tokens: int) -> int:
 
 def fit(
     model: SlicedModel,
-    shots: Sequence[Sequence[Piece]],
-    question: Sequence[Piece],
+    shots: Sequence[Sequence[TextPart]],
+    question: Sequence[TextPart],
     *,
     max_tokens: int,
     crossed: bool,
-) -> Prompt:
+) -> ExamplePrompt:
     """Prompt with as many of the last `shots` as leave space for `max_tokens` tokens.
 
     If the question alone is too long, the prompt is the question alone and `cut` is set.
@@ -301,14 +301,14 @@ def fit(
         pieces = [piece for shot in shots[first:] for piece in shot]
         rows = encode(model, [*pieces, *question], crossed=crossed)
         if len(rows) <= limit:
-            return Prompt(tuple(rows), len(shots) - first)
-    return Prompt(tuple(rows), 0, cut=True)
+            return ExamplePrompt(tuple(rows), len(shots) - first)
+    return ExamplePrompt(tuple(rows), 0, cut=True)
 
 
-def pieces_of(task: GenerationTask, text: Example, *, whole: bool) -> list[Piece]:
+def pieces_of(task: GenerationTask, text: Example, *, whole: bool) -> list[TextPart]:
     """Prompt pieces of an example; up to its target if `whole` is False."""
-    asked = [Piece(text.source + task.ask)]
-    return [*asked, Piece(f" {text.target}{task.end}", target=True)] if whole else asked
+    asked = [TextPart(text.source + task.ask)]
+    return [*asked, TextPart(f" {text.target}{task.end}", target=True)] if whole else asked
 
 
 def prompt_of(
@@ -319,7 +319,7 @@ def prompt_of(
     *,
     max_tokens: int,
     crossed: bool = False,
-) -> Prompt:
+) -> ExamplePrompt:
     """Prompt of an example."""
     shown = [pieces_of(task, shot, whole=True) for shot in shots]
     asked = pieces_of(task, test, whole=False)
@@ -330,23 +330,23 @@ def prompt_of(
     low, high = 0, len(test.source)  # characters: `low` fits, `high` does not
     while high - low > 1:
         middle = (low + high) // 2
-        tried = encode(model, [Piece(test.source[:middle] + task.ask)], crossed=crossed)
+        tried = encode(model, [TextPart(test.source[:middle] + task.ask)], crossed=crossed)
         if len(tried) <= limit:
             low, rows = middle, tuple(tried)
         else:
             high = middle
-    return Prompt(rows, 0, cut=True)
+    return ExamplePrompt(rows, 0, cut=True)
 
 
 def write(
     models: Models,
     model: SlicedModel,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[ExamplePrompt],
     *,
     max_tokens: int,
     batch_size: int,
     label: str = "writing",
-) -> list[Output]:
+) -> list[Continuation]:
     """Generate one line greedily after each prompt, in the order of the prompts.
 
     Prompts of similar length run together. Batching changes results by rounding only; the processes
@@ -370,7 +370,7 @@ def write(
     with models.progress.task(label, len(prompts), "examples") as task:
         written = models.processes.map(lines, parts, done=lambda part: task.advance(len(part)))
     outputs = {
-        index: Output(*line)
+        index: Continuation(*line)
         for part, made in zip(parts, written, strict=True)
         for index, line in zip(part, made, strict=True)
     }

@@ -23,11 +23,11 @@ from lm_eval.api.model import LM
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.bits import windows
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.processes import ALONE, Processes
-from modtok_cli.inference.run.sampling import SamplingOptions
-from modtok_cli.inference.run.score import Likelihood, Request, score
+from modtok_cli.model.generate.decoding import generate
+from modtok_cli.model.generate.next_token import SamplingOptions
+from modtok_cli.model.generate.score import Likelihood, Request, score
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.generate.worker_processes import ALONE, Processes
 
 _MAX_TOKENS = 256  # default of lm-eval
 

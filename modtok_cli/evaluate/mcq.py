@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
-from modtok_cli.evaluate import hub
+from modtok_cli.evaluate import hub_tasks as hub
 from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
 from modtok_cli.evaluate.questions import LAYOUT, Folder, McqSettings, Question
 from modtok_cli.evaluate.results import (
@@ -27,7 +27,7 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
-from modtok_cli.inference.source import ModelSource
+from modtok_cli.model.source import ModelSource
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def answer(
             [result for suite, result in results if suite.in_mean], models.labels
         )
     if external:
-        from modtok_cli.evaluate.external import run_external_tasks
+        from modtok_cli.evaluate.harness import run_external_tasks
 
         language, infer = next(iter(vocabularies.items()))
         name = language if len(vocabularies) == 1 else str(infer)
@@ -311,7 +311,7 @@ def _run_job(
     models: Models, infer: Infer, mode: str, sign: str, job: _Job, settings: McqSettings
 ) -> tuple[Result, list[dict[str, Any]]]:
     from modtok_cli.evaluate.cloze import ClozeTask
-    from modtok_cli.evaluate.external import run_tasks
+    from modtok_cli.evaluate.harness import run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
 
     model = models.of(infer)

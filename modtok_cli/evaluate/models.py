@@ -27,14 +27,14 @@ import torch
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.parameters import FilePath, optional_path
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.load import model_of, open_source
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.processes import ALONE, Processes
-from modtok_cli.inference.run.route import routing_references
-from modtok_cli.inference.source import LANG, ModelSource
 from modtok_cli.measure.references import Reference, identify
-from modtok_cli.modular.encoding.encoder import utf8
+from modtok_cli.model.generate.route import routing_references
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.generate.worker_processes import ALONE, Processes
+from modtok_cli.model.load import model_of, open_source
+from modtok_cli.model.source import LANG, ModelSource
 from modtok_cli.text.languages import canonical, language_list, matching, the_one
+from modtok_cli.tokenizer.encoding.encoder import utf8
 
 FULL = "full"
 MODES: dict[str, Callable[[Sequence[str]], tuple[Sequence[str] | str, Sequence[str]]]] = {

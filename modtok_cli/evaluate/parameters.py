@@ -8,7 +8,7 @@ from modtok_cli.base.option import Option
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Kept
-    from modtok_cli.inference.run.processes import Processes
+    from modtok_cli.model.generate.worker_processes import Processes
 
 Infer = Annotated[
     str | Sequence[str] | None,

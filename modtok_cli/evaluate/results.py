@@ -20,7 +20,7 @@ import orjson
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_lines
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.task_files import json_lines
 
@@ -42,7 +42,7 @@ AGGREGATES: Mapping[str, Callable[[Float64Array], Float64Array]] = {
 
 
 @dataclass(frozen=True)
-class Declaration:
+class Metric:
     """How a metric follows from the scores of examples, and which values are better.
 
     Attributes:
@@ -61,7 +61,7 @@ class Declaration:
         return self.scale * AGGREGATES[self.aggregation](ratio)
 
 
-ACCURACY = Declaration()
+ACCURACY = Metric()
 
 
 def score_and_weight(score: Any) -> tuple[float, float]:
@@ -85,7 +85,7 @@ class Result:
         infer: inference mode, as --infer names it.
         signature: what the score depends on, see `evaluation_signature`.
         facts: further fields of the row.
-        checkpoint: run, step and digest, see `inference.source`.
+        checkpoint: run, step and digest, see `model.source`.
     """
 
     task: str
@@ -216,7 +216,7 @@ def example(
     """Row of one example, as `modtok eval compare` reads it.
 
     `name` is unique in its task and language and equal for every model. `scores` are fractions of
-    1; 100 times their mean is the metric, unless "metrics" has another `Declaration` and the value
+    1; 100 times their mean is the metric, unless "metrics" has another `Metric` and the value
     of the whole set. Translations have "output" and "reference", for the corpus metrics.
     """
     return {"task": task, "language": language, "id": name, "scores": dict(scores), **facts}

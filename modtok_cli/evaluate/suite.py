@@ -16,7 +16,7 @@ from string import Formatter
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 
 Row = Mapping[str, Any]
 

@@ -9,18 +9,18 @@ from typing import Any, TypeGuard
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.manifest import read_manifest
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.parameters import AnyTokenizers
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import matching, the_one
 from modtok_cli.text.pretokenizer import PreTokenizer, restore_pretokenizer
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
+from modtok_cli.tokenizer.manifest import read_manifest
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.parameters import AnyTokenizers
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 Spec = str | Tokenizer
-"""A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
+"""A tokenizer to measure: what `tokenizer.open.open_tokenizer` takes, or an opened one."""
 
 EACH = "each"
 """`DIR@each` stands for the subtokenizer of the text's language."""

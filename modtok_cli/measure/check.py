@@ -35,17 +35,17 @@ from modtok_cli.measure.references import Reference, identify_whole, references_
 from modtok_cli.measure.robustness import SEED, Changed
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, unknown_tokens, usage
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import languages_of
-from modtok_cli.modular.open import split_pattern, tokenizers_in
-from modtok_cli.modular.parameters import AnyTokenizers
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.vocabulary import as_text
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.scripts import scripts_of, word_total
 from modtok_cli.text.table_files import is_table
+from modtok_cli.tokenizer.manifest import languages_of
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.open import split_pattern, tokenizers_in
+from modtok_cli.tokenizer.parameters import AnyTokenizers
+from modtok_cli.tokenizer.protocol import Tokenizer
+from modtok_cli.tokenizer.vocabulary import as_text
 
 LETTERS = 0.25
 """Tokens per character of a tokenizer made for one language, where it was not measured."""
@@ -206,7 +206,7 @@ def _identify(
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _OnText:
     candidate: Candidate
     text: Text
     tokens: int
@@ -219,7 +219,7 @@ class _Measured:
         return ratio(self.tokens, self.text.counts.size.characters)
 
 
-def _measure(candidate: Candidate, text: Text) -> _Measured:
+def _measure(candidate: Candidate, text: Text) -> _OnText:
     tokenizer = candidate.tokenizer
     used = usage(tokenizer, text, occurrences=True)
     assert used.occurrences is not None
@@ -229,7 +229,7 @@ def _measure(candidate: Candidate, text: Text) -> _Measured:
         if not _is_whole(tokenizer, token)
     )
     lost = unknown_tokens(tokenizer, used)
-    return _Measured(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
+    return _OnText(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
 
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
@@ -238,7 +238,7 @@ def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
     return text is not None and "\ufffd" not in text  # to which libraries decode a byte
 
 
-def _english(mine: _Measured, everything: Sequence[_Measured]) -> _Measured | None:
+def _english(mine: _OnText, everything: Sequence[_OnText]) -> _OnText | None:
     """The same tokenizer on English text, the parallel one if there is one."""
     if mine.text.language == BASE:
         return None
@@ -260,7 +260,7 @@ def _parallel(one: Text, two: Text) -> bool:
     return seem_parallel(lengths(one.documents), lengths(two.documents))
 
 
-def _changed(measured: Sequence[_Measured], progress: Progress) -> Iterator[dict[str, Any]]:
+def _changed(measured: Sequence[_OnText], progress: Progress) -> Iterator[dict[str, Any]]:
     """Fields about changed text, which is made once for all tokenizers."""
     text = other = None
     with progress.task("measuring changed text", total=len(measured), unit="texts") as task:
@@ -275,7 +275,7 @@ def _changed(measured: Sequence[_Measured], progress: Progress) -> Iterator[dict
             task.advance(1)
 
 
-def _row(mine: _Measured, english: _Measured | None, robust: bool) -> dict[str, Any]:
+def _row(mine: _OnText, english: _OnText | None, robust: bool) -> dict[str, Any]:
     text, tokens, size = mine.text, mine.tokens, mine.text.counts.size
     scripts = scripts_of(text.counts)
     words = word_total(text.counts) if scripts.has_words else None

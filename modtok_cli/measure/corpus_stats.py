@@ -16,7 +16,6 @@ from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
-from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.corpus import count_files, no_text
 from modtok_cli.text.counts import WordCounter, WordCounts, merge_counts
 from modtok_cli.text.languages import optional_languages
@@ -28,6 +27,7 @@ from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.text_format import Spans
 from modtok_cli.text.workspace import by_language, language_files
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 SAMPLE_CHARACTERS = 200
 

@@ -32,10 +32,10 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, tried, usage
-from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import the_one
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.parameters import AnyTokenizers, ReferenceDirectory
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 DEFAULT_PIVOT = "en"
 

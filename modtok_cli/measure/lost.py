@@ -9,7 +9,7 @@ import numpy as np
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.check import SOME_UNKNOWN
-from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 @dataclass(frozen=True)

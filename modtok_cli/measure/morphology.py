@@ -19,8 +19,8 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.measure.usage import ratio
-from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.languages import by_label, canonical, label_of_path, normalize
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 _SUFFIXES = (".tsv", ".csv")
 _FORMAT = "a line of a .tsv is 'talossa<TAB>talo|ssa'; a .csv has the columns full_word, pt1, rest"

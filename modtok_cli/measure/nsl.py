@@ -23,9 +23,9 @@ from modtok_cli.measure.morphology import Morphemes, align
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import Basis, fitting, ratio, tried, usage
-from modtok_cli.modular.parameters import AnyTokenizers, ReferenceDirectory
-from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.parameters import AnyTokenizers, ReferenceDirectory
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 
 @public

@@ -21,11 +21,11 @@ from modtok_cli.base.signature import signature
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import usage
-from modtok_cli.modular.open import home_of, opened
-from modtok_cli.modular.parameters import AnyTokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import home_of, opened
+from modtok_cli.tokenizer.parameters import AnyTokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 def shares(

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.read_file import read_file
 from modtok_cli.measure.candidates import Candidate, Spec
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import read_manifest, reference_name
-from modtok_cli.modular.open import home_of, open_bytes, split_spec
-from modtok_cli.modular.stored import read_checked
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.tokenizer.manifest import read_manifest, reference_name
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.open import home_of, open_bytes, split_spec
+from modtok_cli.tokenizer.stored import read_checked
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 WORKSPACE = Path("tokenizer") / "references"
 UNLIKELY = 4.0

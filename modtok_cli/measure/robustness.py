@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from modtok_cli.measure.texts import Text
 from modtok_cli.measure.usage import ratio, usage
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.tokenizer.protocol import Tokenizer
 
 SEED = 1
 FIELDS = ("errors_5", "errors_10", "upper_case", "no_diacritics", "mixed_with_english")

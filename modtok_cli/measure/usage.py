@@ -19,9 +19,9 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.measure.candidates import Candidate
 from modtok_cli.measure.references import References
 from modtok_cli.measure.texts import Text
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.scripts import word_total
+from modtok_cli.tokenizer.protocol import Tokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_bounded
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.reports.charts import is_empty
 from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.plot.terminal import to_text
 from modtok_cli.reports.runs import INVALID, TrainingRun, collect_runs
 from modtok_cli.reports.tables import Row
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Heat, is_empty
 from modtok_cli.reports.collect import ResultFile, collect
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.reports.page import Section, page
+from modtok_cli.reports.report_page import Section, page
 from modtok_cli.reports.runs import TrainingRun, comparison, runs_tables
 from modtok_cli.reports.tables import Table, parse_columns, short_names, table_of
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 @public

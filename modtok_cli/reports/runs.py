@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.reports.charts import Chart, Curves, Point
 from modtok_cli.reports.tables import (
     Row,

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.spelling import near
+from modtok_cli.base.suggestion import near
 
 _FILE = Path(__file__).with_suffix(".tsv")
 _SUBTAGS = _FILE.with_name("subtags.tsv")

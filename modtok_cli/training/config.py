@@ -9,8 +9,8 @@ from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.schedule import Schedule, tenth
 from modtok_cli.training.settings import OPTIONS, RunSettings

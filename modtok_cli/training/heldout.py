@@ -14,8 +14,8 @@ import torch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.lost import Lost, lost_of, unmeasured
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.conversation import MARK
 from modtok_cli.training.data.text_store import TextStore

@@ -17,23 +17,23 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from modtok_cli.architectures import token_rows
-from modtok_cli.architectures.complete import check_complete
-from modtok_cli.architectures.hf_directory import (
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import model_name, name_of
+from modtok_cli.base.progress import Progress
+from modtok_cli.model.architecture import token_rows
+from modtok_cli.model.architecture.complete import check_complete
+from modtok_cli.model.architecture.stored_model import (
     HfDirectory,
     is_hf_directory,
     open_hf_directory,
 )
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.hub import model_name, name_of
-from modtok_cli.base.progress import Progress
-from modtok_cli.modular.adopted.restrict import vocabulary_of
-from modtok_cli.modular.adopted.segmenter import ModularLibrary
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.spelling import Spelling, spell, spell_by_merges
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.adopted.restrict import vocabulary_of
+from modtok_cli.tokenizer.adopted.segmenter import ModularLibrary
+from modtok_cli.tokenizer.containment import containment
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.spelling import Spelling, spell, spell_by_merges
 from modtok_cli.training import checkpoint
-from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, JoinedRows, own_part
+from modtok_cli.training.checkpoint.read import BACKBONE_PARTS, JoinedRows, own_part
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.model.model import Model

@@ -37,7 +37,7 @@ from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.run import Run, TaskEvaluation
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.step import Finish, train_step
-from modtok_cli.training.tasks import evaluate_tasks, tasks_due
+from modtok_cli.training.task_scores import evaluate_tasks, tasks_due
 
 # Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512

@@ -16,12 +16,12 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory, writing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import is_remote, path_of
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import languages_of
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.languages import the_one
 from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.containment import containment
+from modtok_cli.tokenizer.manifest import languages_of
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import Config, run_name
 from modtok_cli.training.data.sampling import Mixture, Regime, text_name

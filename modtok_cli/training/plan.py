@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import Config, Period, check_ranks

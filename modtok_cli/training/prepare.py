@@ -68,7 +68,7 @@ from modtok_cli.training.run_memory import (
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stored_config import config_as_json
-from modtok_cli.training.tasks import check_tasks
+from modtok_cli.training.task_scores import check_tasks
 
 
 def prepare(

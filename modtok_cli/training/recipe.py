@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.reading import read_toml
-from modtok_cli.base.spelling import near
+from modtok_cli.base.read_file import read_toml
+from modtok_cli.base.suggestion import near
+from modtok_cli.model.architecture.sizes import RECIPES, SIZES
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 from modtok_cli.training.stages import Stage, read_stages
 

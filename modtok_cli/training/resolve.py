@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
-from modtok_cli.architectures.shape import Shape
-from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import UsageError
+from modtok_cli.model.architecture.shape import Shape
+from modtok_cli.model.architecture.sizes import shape_of
 from modtok_cli.training.config import Config, refuse_conflicts
 from modtok_cli.training.recipe import CONTINUED, PRESETS, preset
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain, values_of_shape

@@ -23,11 +23,11 @@ from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.locks import alone
-from modtok_cli.base.reading import read_bounded
-from modtok_cli.modular.containment import containment
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import read_manifest
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.base.read_file import read_bounded
+from modtok_cli.tokenizer.containment import containment
+from modtok_cli.tokenizer.manifest import read_manifest
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"

@@ -14,10 +14,10 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
 
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.files import path_text
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.option import Declared, option, options_of
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.data.sampling import parse_mix, parse_sources

@@ -15,7 +15,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Option
-from modtok_cli.base.spelling import near
+from modtok_cli.base.suggestion import near
 
 RATE = ("lr", "final_lr", "schedule", "warmup", "decay_steps")
 """Options of the learning rate: a stage that sets one has a schedule of its own."""

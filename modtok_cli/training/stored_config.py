@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from modtok_cli.architectures.registry import read_shape
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.model.architecture.registry import read_shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.config import Config, refuse_conflicts
 from modtok_cli.training.settings import OPTIONS, plain, values_of_shape
 from modtok_cli.training.stages import read_stages

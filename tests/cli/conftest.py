@@ -16,8 +16,8 @@ import pytest
 from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.cli.command import REGISTERED
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 
 
 @pytest.fixture

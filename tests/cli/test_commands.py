@@ -17,10 +17,10 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
 from modtok_cli.cli.commands import generate
-from modtok_cli.cli.progress import CommandProgress
-from modtok_cli.evaluate import fetch_tasks, hub
+from modtok_cli.cli.progress_bar import CommandProgress
+from modtok_cli.evaluate import fetch_tasks, hub_tasks
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
-from modtok_cli.inference.vocabularies import sides
+from modtok_cli.model.vocabularies import sides
 from modtok_cli.text.reading import Reading
 
 from .conftest import FakeReport, StandIn
@@ -210,14 +210,14 @@ def test_fetch(
     status, _, err = here("eval", "fetch")
     assert status == 2
     assert "no languages given; as in: modtok eval fetch --langs en,fr" in err
-    hub.reachable.cache_clear()
+    hub_tasks.reachable.cache_clear()
     status, _, err = here("eval", "fetch", "mt", "--langs", "en,fr")
-    hub.reachable.cache_clear()
+    hub_tasks.reachable.cache_clear()
     assert (status, err.count("\n")) == (1, 1)
     assert "the hub cannot be reached; provide parallel text as DIR/mt/dev" in err
     toy(languages=("en", "fi")).save(workspace / "tokenizer")
     asked: list[object] = []
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub_tasks, "reachable", lambda: True)
     monkeypatch.setitem(fetch_tasks._SETS, "mt", lambda *given: asked.append(given[1]) or [])
     status, _, err = here("eval", "fetch", "mt")
     assert (status, err.count("\n")) == (2, 1)

@@ -27,10 +27,10 @@ from helpers.documented import code_lines
 from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
 from modtok_cli.base.extras import EXTRAS
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 from modtok_cli.cli.tree import nodes
-from modtok_cli.inference.cost import timing
+from modtok_cli.model.cost import timing
 
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}

@@ -19,10 +19,10 @@ from helpers.python_processes import write_command
 from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.settings import load_settings
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.cli.settings_file import load_settings
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.table_files import load_counts
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 EXAMPLES = ROOT / "examples"
 LANGUAGES = ("en", "fi", "fr")

@@ -23,7 +23,7 @@ from helpers.toy_tokenizers import toy
 from modtok_cli.base.hub import is_hub_name
 from modtok_cli.base.progress import SILENT
 from modtok_cli.base.public import located
-from modtok_cli.modular.open import load
+from modtok_cli.tokenizer.open import load
 from modtok_cli.training.settings import RunSettings
 
 Here = Callable[..., tuple[int, str, str]]

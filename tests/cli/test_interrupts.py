@@ -90,7 +90,7 @@ def test_a_swallowed_ctrl_c_is_no_success() -> None:
     program = """
 import sys
 from modtok_cli.base import interrupts
-from modtok_cli.cli.run import run
+from modtok_cli.cli.execute import run
 
 class Root:
     def main(self, **_):

@@ -12,7 +12,7 @@ import pytest
 
 from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.option import Declared, Option, option, options_of
-from modtok_cli.base.spelling import near
+from modtok_cli.base.suggestion import near
 from modtok_cli.cli.command import as_parameter
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes

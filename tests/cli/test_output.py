@@ -12,9 +12,9 @@ import pytest
 
 from helpers.processes import python
 from helpers.toy_program import ESCAPES, toy
-from modtok_cli.cli import progress
+from modtok_cli.cli import progress_bar as progress
 from modtok_cli.cli.output import _judged, cell, one_line, rounded
-from modtok_cli.cli.progress import done_of, format_amount
+from modtok_cli.cli.progress_bar import done_of, format_amount
 
 from .test_run import TOY
 

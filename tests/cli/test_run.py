@@ -13,8 +13,8 @@ from helpers.processes import python
 from helpers.toy_program import toy
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.version import __version__
+from modtok_cli.cli.execute import explain, memory_advice
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import explain, memory_advice
 from modtok_cli.cli.session import Session
 from modtok_cli.text.streams import read_chunks
 

@@ -9,7 +9,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.main import _tree, command_tree
-from modtok_cli.cli.settings import COMMAND_LINE_ONLY, OUTPUTS, load_settings
+from modtok_cli.cli.settings_file import COMMAND_LINE_ONLY, OUTPUTS, load_settings
 from modtok_cli.cli.tree import nodes
 
 from .conftest import FakeReport

@@ -28,7 +28,7 @@ import sys
 opened = []
 sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
 from modtok_cli.cli.main import _tree, command_tree
-from modtok_cli.cli.run import run
+from modtok_cli.cli.execute import run
 status = run(_tree(sys.argv[1:]), sys.argv[1:])
 print([name for name in opened if "/tok/" in name], file=sys.stderr)
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)

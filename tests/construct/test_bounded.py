@@ -16,11 +16,11 @@ from modtok_cli.construct import bounded
 from modtok_cli.construct.bounded import Room
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus, write_counts
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.frequent import frequent_words
 from modtok_cli.text.table_files import save_counts
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 K = 400
 LEARNERS = [bpe_seq, bpe_merge]

@@ -17,8 +17,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.journal import JournalDir, JournalState
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 LANGUAGES = ["en", "fi", "fr"]
 

@@ -18,8 +18,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
-from modtok_cli.modular.containment import Containment, containment
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.containment import Containment, containment
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 DATA = SAMPLE / "data"
 LEARNERS = pytest.mark.parametrize("learn", [bpe_seq, bpe_merge], ids=["bpe-seq", "bpe-merge"])

@@ -20,10 +20,10 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.grow import _cut
-from modtok_cli.modular.adopted.adopt import adopt
-from modtok_cli.modular.open import load
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE, split_json
+from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.open import load
 
 DATA, NEW = SAMPLE / "data", 60
 LANGUAGES = ("en", "fi", "fr", "el", "ne", "sw")

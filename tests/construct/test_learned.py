@@ -28,14 +28,14 @@ from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import model_json
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reference import pruning, unigram
 from modtok_cli.reference.sequential_bpe import SequentialBpe, bytes_of, segment
 from modtok_cli.reference.splitting import split
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<s>")
 

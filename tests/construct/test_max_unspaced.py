@@ -9,7 +9,7 @@ import pytest
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.learn.merges import unspaced
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 SENTENCE = "プログラムが適切にインストールされていれば"  # 21 characters
 OTHERS = ("いろはにほへと", "ちりぬるを", "わかよたれそ", "つねならむ")

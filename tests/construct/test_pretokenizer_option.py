@@ -13,11 +13,11 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.export.gguf_tokenizer import candidates
-from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.open import open_bytes, open_tokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.export.gguf_tokenizer import candidates
+from modtok_cli.tokenizer.modular_directory import read_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_bytes, open_tokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 PARALLEL = SAMPLE / "parallel"
 TEXT = "It'S 2024,  l'été dernier :\n\n 12345 !!\n"

@@ -13,12 +13,12 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.inspect import check_subsets, describe
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import PHRASES
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import save_counts
+from modtok_cli.tokenizer.inspect import check_subsets, describe
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 LANGUAGES = ["en", "fi", "fr"]
 PARALLEL = SAMPLE / "parallel"

@@ -15,11 +15,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count, executors, publish
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build_plan import BuildSettings, make_plan, work_of
 from modtok_cli.corpus.build_report import CorpusReport, load_report
 from modtok_cli.corpus.count import corpus_count
-from modtok_cli.corpus.executors import Stage
-from modtok_cli.corpus.plan import BuildSettings, make_plan, work_of
-from modtok_cli.corpus.sources import find_files, read_pages
+from modtok_cli.corpus.executors import BuildStage
+from modtok_cli.corpus.input_pages import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.reading import Reading
 
@@ -150,7 +150,7 @@ def test_a_kill_that_removes_half_of_a_build_leaves_none_to_resume(
     def count(**changed: Any) -> list[dict[str, object]]:
         return count_shards(["fi"], data=tmp_path, output=tables, workers=1, **changed)
 
-    def run_one(stages: Sequence[Stage], *how: Any) -> None:
+    def run_one(stages: Sequence[BuildStage], *how: Any) -> None:
         run(stages[:1], *how)
         raise KeyboardInterrupt
 
@@ -186,7 +186,7 @@ def test_text_that_changes_during_counting_is_counted_again(
     data.mkdir()
     (data / "fi.txt").write_text(PAGES, "utf-8")
 
-    def stages(pipelines: Sequence[Stage], *_: object, **__: object) -> None:
+    def stages(pipelines: Sequence[BuildStage], *_: object, **__: object) -> None:
         (data / "fi.txt").write_text(PAGES * 2, "utf-8")
         for stage in pipelines:
             list(stage.blocks[0].run(rank=0, world_size=1))

@@ -28,8 +28,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.records import from_json
 from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build_plan import STAGES, BuildPlan, read_json
 from modtok_cli.corpus.build_report import load_report
-from modtok_cli.corpus.plan import STAGES, BuildPlan, read_json
 
 CODE = "if a[1] < {2}:\n    return [\n        (),\n    ]"
 NOISE = " ".join(f"{n:x}{n * 7919 % 1000:03d}" for n in range(300))

@@ -11,8 +11,8 @@ import pytest
 from helpers.crawl import LANGUAGES, page, paragraphs
 from helpers.processes import python
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.corpus.input_pages import decode, find_files, read_pages
 from modtok_cli.corpus.sandbox import EXTRACTORS, Failed, Sandbox, clean
-from modtok_cli.corpus.sources import decode, find_files, read_pages
 from modtok_cli.corpus.warc import Bad, Page
 
 RUSSIAN = "Привет, мир. Это простой текст на русском языке, довольно длинный, чтобы его узнать."

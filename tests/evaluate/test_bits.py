@@ -12,8 +12,8 @@ from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.inference.load import load
-from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.load import load
 
 LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.sample import SAMPLE
 from modtok_cli.cli.commands.eval_mcq import pivot
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 
 TASKS, TEXT = SAMPLE / "tasks", str(SAMPLE / "parallel" / "fr.txt")

@@ -16,13 +16,13 @@ from jinja2.exceptions import SecurityError
 from helpers.questions import by_hand
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
-from modtok_cli.evaluate import external, hub
+from modtok_cli.evaluate import harness, hub_tasks
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_mcq
 from modtok_cli.evaluate.lm import options_of
 from modtok_cli.evaluate.questions import Question
 from modtok_cli.evaluate.suite import HubSource, suites
-from modtok_cli.inference.load import load
+from modtok_cli.model.load import load
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},
@@ -159,7 +159,7 @@ def test_a_score_that_json_does_not_have_is_left_out() -> None:
     """`eval compare` would refuse the file; it says that only some documents have the metric."""
     row = {"doc_id": 3, "filter": "none", "metrics": ["acc", "ppl"], "acc": 1.0}
     for odd in (math.inf, -math.inf, math.nan):
-        ((_, scores),) = external._by_document([{**row, "ppl": odd}])
+        ((_, scores),) = harness._by_document([{**row, "ppl": odd}])
         assert scores == {"acc": 1.0}
 
 
@@ -340,8 +340,8 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((dataset, split, place["config"] or place["files"] or ""))
         return [row, without]
 
-    monkeypatch.setattr(hub, "rows", loaded)
-    found, shown = hub.questions(source, language)
+    monkeypatch.setattr(hub_tasks, "rows", loaded)
+    found, shown = hub_tasks.questions(source, language)
     assert found == [expected]
     assert len(shown) == (1 if source.train else 0)
     template, code = source.config or source.files or "", source.languages[language]
@@ -357,8 +357,8 @@ def test_selected_examples_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = source_of("arc_challenge")
     names = [source.examples[2], "x", source.examples[0], "y"]
     rows = [{**ARC, "id": name, "question": name} for name in names]
-    monkeypatch.setattr(hub, "rows", lambda *_, **__: rows)
-    questions, shown = hub.questions(source, "en")
+    monkeypatch.setattr(hub_tasks, "rows", lambda *_, **__: rows)
+    questions, shown = hub_tasks.questions(source, "en")
     assert [row.name for row in questions] == names
     assert [row.name for row in shown] == [names[2], names[0], "x", "y"]
     for task in ("arc_easy", "arc_challenge", "csqa"):
@@ -376,8 +376,8 @@ def test_questions_from_the_hub_are_evaluated(
             raise ModtokError("cannot load the dataset (404)", where=dataset)
         return [{**ARC, "question": f"{files} {split} {number}?"} for number in range(6)]
 
-    monkeypatch.setattr(hub, "rows", loaded)
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub_tasks, "rows", loaded)
+    monkeypatch.setattr(hub_tasks, "reachable", lambda: True)
     found = evaluate_mcq(few_steps, ["fr"], data=None, limit=4)
     assert [(result.task, result.n, result.shots) for result in found.results] == [
         ("arc_easy", 4, 5)
@@ -399,7 +399,7 @@ def test_a_lost_connection_is_one_line(few_steps: Path, monkeypatch: pytest.Monk
             raise FileNotFoundError("not cached") from error
 
     monkeypatch.setattr("datasets.load_dataset", refused)
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub_tasks, "reachable", lambda: True)
     with pytest.raises(
         ModtokError, match=r"^no questions for en, fr: .*reached; run .* where it can"
     ):
@@ -414,11 +414,11 @@ def test_the_hub_is_asked_once_whether_it_answers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{answers.server_port}")
     for offline, expected in ((True, False), (False, True)):
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
-        hub.reachable.cache_clear()
-        assert hub.reachable() is expected
+        hub_tasks.reachable.cache_clear()
+        assert hub_tasks.reachable() is expected
     answers.shutdown()
     answers.server_close()
-    assert hub.reachable()
-    hub.reachable.cache_clear()
-    assert not hub.reachable()
-    hub.reachable.cache_clear()
+    assert hub_tasks.reachable()
+    hub_tasks.reachable.cache_clear()
+    assert not hub_tasks.reachable()
+    hub_tasks.reachable.cache_clear()

@@ -10,10 +10,10 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate import hub
+from modtok_cli.evaluate import hub_tasks as hub
 from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.fetch_tasks import Fetched, fetch_tasks
-from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.parallel_text import find_parallel
 from modtok_cli.evaluate.questions import Folder, Question
 
 # A row of mteb/flores: one column per language.

@@ -16,11 +16,11 @@ from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
-from modtok_cli.evaluate import hub, mcq
+from modtok_cli.evaluate import hub_tasks, mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.evaluate import evaluate_mt, evaluate_sum
-from modtok_cli.evaluate.parallel import Parallel, find_parallel
+from modtok_cli.evaluate.parallel_text import Parallel, find_parallel
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples
 from modtok_cli.evaluate.suite import read_suite, suites
@@ -41,8 +41,10 @@ def test_names_of_questions_are_unique(tmp_path: Path, monkeypatch: pytest.Monke
     path = put(tmp_path / "a.jsonl", ROW | {"id": 7}, ROW | {"id": 7}, ROW | {"id": None}, ROW)
     assert [row.name for row in read_questions(path)] == ["7", "7 (line 2)", "3", "4"]
     arc = {"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A", "id": "x"}
-    monkeypatch.setattr(hub, "rows", lambda *_, **__: [arc | {"question": text} for text in "12"])
-    found, _ = hub.questions(suites()["arc_easy"].hub[0], "en")
+    monkeypatch.setattr(
+        hub_tasks, "rows", lambda *_, **__: [arc | {"question": text} for text in "12"]
+    )
+    found, _ = hub_tasks.questions(suites()["arc_easy"].hub[0], "en")
     assert [row.name for row in found] == ["x", "x (line 2)"]
     document = {"document": "a", "summary": "b", "id": None}
     path = put(tmp_path / "b.jsonl", document, document, document | {"id": 1})

@@ -17,13 +17,13 @@ from helpers.external_tokenizers import SPECIALS, external_tokenizer
 from helpers.handmade_tokenizers import write_text
 from helpers.sample import SAMPLE
 from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 from modtok_cli.evaluate.bits import compare_directories
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.evaluate.lm import ModtokLM
-from modtok_cli.inference.load import load, open_source
 from modtok_cli.measure.texts import load_texts
+from modtok_cli.model.load import load, open_source
 from modtok_cli.text.reading import Reading
 
 from .test_mcq import request

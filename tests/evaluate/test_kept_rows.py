@@ -18,13 +18,13 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_lines
 from modtok_cli.base.option import parameters_of
+from modtok_cli.cli.execute import run as run_command
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run as run_command
 from modtok_cli.evaluate import evaluate
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.results import Kept
-from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.model.slice.slice import slice as slice_model
 
 TASKS, TEXT = SAMPLE / "tasks", SAMPLE / "parallel" / "fr.txt"
 SHORT: dict[str, Any] = {"limit": 1, "max_tokens": 2, "shots": 0}

@@ -21,9 +21,9 @@ from modtok_cli.evaluate.mcq import _mean as mean_of
 from modtok_cli.evaluate.questions import as_question
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import suites
-from modtok_cli.inference.load import load
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.load import load
+from modtok_cli.model.slice.slice import slice as slice_model
 
 TASKS = SAMPLE / "tasks"
 MODES = {

@@ -20,9 +20,9 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.inference_options import sharing
 from modtok_cli.cli.session import Session
-from modtok_cli.inference.load import load
-from modtok_cli.inference.run.processes import Processes
-from modtok_cli.inference.run.score import score
+from modtok_cli.model.generate.score import score
+from modtok_cli.model.generate.worker_processes import Processes
+from modtok_cli.model.load import load
 
 TASKS = str(SAMPLE / "tasks")
 PROMPTS = "".join(
@@ -150,7 +150,7 @@ def test_one_process_shares_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ENDS = """
 import os, signal
-from modtok_cli.inference.run.processes import joined
+from modtok_cli.model.generate.worker_processes import joined
 from modtok_cli.training.distributed import watchdog
 watchdog._GOODBYE_SECONDS = watchdog._SECONDS = 0.2
 with joined() as processes:

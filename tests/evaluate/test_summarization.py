@@ -19,7 +19,7 @@ from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, rouge, words
-from modtok_cli.inference.load import open_source
+from modtok_cli.model.load import open_source
 
 
 def written(path: Path, *rows: Any) -> Path:

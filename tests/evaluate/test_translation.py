@@ -19,9 +19,9 @@ from modtok_cli.evaluate.generation import Piece, Prompt, encode, fit, parse_pai
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import SEED, resampled_sums
 from modtok_cli.evaluate.text_scores import corpus_metrics
-from modtok_cli.inference.load import load, open_source
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.slice.slice import slice as slice_model
+from modtok_cli.model.generate.sliced_model import SlicedModel
+from modtok_cli.model.load import load, open_source
+from modtok_cli.model.slice.slice import slice as slice_model
 
 TASKS = SAMPLE / "tasks"
 SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}

@@ -18,7 +18,7 @@ from helpers.fasttext_files import write_model
 from helpers.handmade_tokenizers import write_plain
 from helpers.sample import ROOT, SAMPLE, needs
 from modtok_cli.corpus.quality import QualityModel
-from modtok_cli.inference.cost import timing
+from modtok_cli.model.cost import timing
 
 PAPER = ROOT / "examples" / "paper"
 APART = ("common", "models", "train_quality")

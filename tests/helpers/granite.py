@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.model.architecture.shape import Shape
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.learn.merges import GlobalMerges, byte_order
-from modtok_cli.modular.segmenters.merges import Merges
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
+from modtok_cli.tokenizer.segmenters.merges import Merges
+from modtok_cli.tokenizer.vocabulary import Vocabulary
 
 Merge = tuple[bytes, bytes]
 

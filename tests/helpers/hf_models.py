@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from modtok_cli.architectures.registry import architecture
+from modtok_cli.model.architecture.registry import architecture
 
 COMMON: dict[str, Any] = {
     "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,

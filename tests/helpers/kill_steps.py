@@ -19,8 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.symlink"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

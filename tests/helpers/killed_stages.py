@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from modtok_cli.corpus.build_plan import BuildPlan
 from modtok_cli.corpus.executors import Stage
-from modtok_cli.corpus.plan import BuildPlan
 
 
 class Deadly:

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.toy_tokenizers import LANGUAGES, toy
 from modtok_cli.base.membership import Membership
 from modtok_cli.learn.pieces import make_pieces
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 def fewest_tokens() -> ModularTokenizer:

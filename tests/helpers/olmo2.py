@@ -6,8 +6,8 @@ in place of their inputs.
 
 from typing import Any, ClassVar
 
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
+from modtok_cli.model.architecture.shape import Shape
 
 
 class Olmo2(Shape):

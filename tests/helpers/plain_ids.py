@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from modtok_cli.modular.segmenters.scored import Scored
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.reference.encoding import merge, pairs_of, search
 from modtok_cli.reference.splitting import split
+from modtok_cli.tokenizer.segmenters.scored import Scored
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]]:

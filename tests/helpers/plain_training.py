@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.reference.pretrain import decode
 
 

@@ -36,7 +36,7 @@ PRELOADED = (
     "transformers.models.llama.modeling_llama",
     "modtok_cli.cli.main",
     "modtok_cli.training.loop",
-    "modtok_cli.inference.run.generate",
+    "modtok_cli.model.generate.generate",
     "modtok_cli.corpus.build",
     "scipy.stats",
     "datatrove.executor.local",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.model.generate.sliced_model import SlicedModel
 
 QUESTIONS = {
     "train": [

@@ -18,7 +18,7 @@ import torch
 
 from helpers.plain_training import PlainTraining, Rates, Sequences
 from helpers.rank_of_runs import train_on
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache

@@ -12,9 +12,9 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from modtok_cli.inference.run.decode import generate
-from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.model.generate.decoding import generate
+from modtok_cli.model.generate.next_token import SamplingOptions
+from modtok_cli.model.generate.sliced_model import SlicedModel
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from helpers.sample import SAMPLE
 from helpers.toy_preset import toy_preset
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.settings import values_of_shape
 
 

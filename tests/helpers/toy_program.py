@@ -13,9 +13,9 @@ import typer
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import Call, Json, declare
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.framework import Group
 from modtok_cli.cli.output import Column, emit_chunks, emit_lines, emit_rows, emit_text
-from modtok_cli.cli.run import run
 
 
 def good(call: Call, json: Json = False) -> None:

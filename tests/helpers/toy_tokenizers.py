@@ -12,13 +12,13 @@ from tokenizers import Regex, pre_tokenizers
 
 from modtok_cli.base.membership import Membership
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular.manifest import Corpus
-from modtok_cli.modular.segmenters.merges import ModularMerges
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
+from modtok_cli.tokenizer.manifest import Corpus
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.segmenters.merges import ModularMerges
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.vocabulary import Vocabulary
 
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.

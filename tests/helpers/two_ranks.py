@@ -19,8 +19,8 @@ import torch.distributed as dist
 from helpers.as_cuda import megatron_optimizer
 from helpers.microbatches import microbatch, packer
 from helpers.saved import save
-from modtok_cli.architectures.families.llama import llama
-from modtok_cli.architectures.registry import with_switches
+from modtok_cli.model.architecture.families.llama import llama
+from modtok_cli.model.architecture.registry import with_switches
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore

@@ -16,13 +16,13 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn import merges as state
 from modtok_cli.learn.sequential import SequentialLearner, learn_plain
-from modtok_cli.modular.vocabulary import spell
 from modtok_cli.reference import sequential_bpe
 from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_documents
+from modtok_cli.tokenizer.vocabulary import spell
 
 # Few letters make many overlaps, runs and equal counts: where mistakes would be.
 letters = st.text(alphabet="aaab c", min_size=1, max_size=9).map(str.encode)

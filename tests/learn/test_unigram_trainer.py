@@ -8,8 +8,8 @@ import pytest
 
 from helpers import sample
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.monolingual_unigram import check_unigram_budget, learn_unigram, trainer_lines
 from modtok_cli.learn.pieces import UNKNOWN
-from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram, trainer_lines
 from modtok_cli.text.counts import WordCounts, count_documents
 from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 

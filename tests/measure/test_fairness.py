@@ -15,9 +15,9 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness, gini, spread
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.kinds.tokenizers import summary_title
 from modtok_cli.text.corpus import write_counts
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.morphology import Morphemes, align, read_morphemes
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.kinds.tokenizers import nsl_tables
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 
 # " talo" is one token, so " talon" is talo + n.
 TALO = [(b"t", b"a"), (b"l", b"o"), (b"ta", b"lo"), (b" ", b"talo")]

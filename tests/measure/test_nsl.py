@@ -19,12 +19,12 @@ from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References, identify
-from modtok_cli.modular.open import open_subset, subset_spec
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_subset, subset_spec
 
 LANGUAGES = ["el", "en", "fi", "fr", "ne", "sw"]
 

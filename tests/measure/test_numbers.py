@@ -25,10 +25,10 @@ from modtok_cli.measure.corpus_stats import corpus_stats
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reference.splitting import split
 from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 
 HERE, LACKING = ("en", "fi", "sw"), "de"
 WORLDS = worlds(("en", LACKING, "fi"))

@@ -17,21 +17,21 @@ import pytest
 
 from helpers.damaged import damage, formats, samples
 from helpers.damaged.formats import FORMATS
-from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.states import _is_valid, merges_from_arrays, merges_to_arrays
-from modtok_cli.inference.slice.slice_directory import SliceFacts, read_facts
 from modtok_cli.learn.pieces import LearnedPieces
-from modtok_cli.modular.encoding.external import LibraryEncoder
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.architecture.families.llama import Llama, llama
+from modtok_cli.model.slice.slice_directory import SliceFacts, read_facts
 from modtok_cli.reports.report import report
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
+from modtok_cli.tokenizer.encoding.external import LibraryEncoder
+from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_bytes
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.resolve import resolve

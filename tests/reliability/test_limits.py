@@ -20,12 +20,12 @@ from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, write_bytes
 from modtok_cli.base.progress import Silent
-from modtok_cli.base.reading import read_bounded
-from modtok_cli.cli.run import _thread_failed, explain
+from modtok_cli.base.read_file import read_bounded
+from modtok_cli.cli.execute import _thread_failed, explain
 from modtok_cli.cli.session import Session
 from modtok_cli.corpus.executors import _is_managed
 from modtok_cli.corpus.fasttext_file import FastText
-from modtok_cli.inference.slice.slice_directory import read_facts
+from modtok_cli.model.slice.slice_directory import read_facts
 from modtok_cli.reports.collect import read_result
 from modtok_cli.training.checkpoint.checkpoint_files import check
 from modtok_cli.training.opening import _has_content

@@ -25,14 +25,14 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import language
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
+from modtok_cli.corpus.build_plan import BuildSettings, begin, make_plan
 from modtok_cli.corpus.publish import replaced_folders
-from modtok_cli.inference.draft.formats import FORMATS
-from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.draft.formats import FORMATS
 from modtok_cli.text.streams import read_chunks
+from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
+from modtok_cli.tokenizer.modular_directory import read_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "modtok_cli").rglob("*.py"))
@@ -76,7 +76,7 @@ def _is(node: ast.expr | None, value: object) -> bool:
 
 
 # SGLang reads a list of token ids only as a file of torch.save; see the test of its content.
-ALLOWED = ("modtok_cli/inference/draft/formats.py", "torch.save")
+ALLOWED = ("modtok_cli/model/draft/formats.py", "torch.save")
 
 
 def test_the_one_file_of_torch_names_no_code() -> None:

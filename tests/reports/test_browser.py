@@ -19,9 +19,9 @@ import pytest
 from helpers.sample import SAMPLE
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore
 from modtok_cli.reports.report import report
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)

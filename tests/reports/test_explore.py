@@ -25,18 +25,18 @@ from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite
-from modtok_cli.modular.adopted.adopt import adopt_counts
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS, RankTokenizer
-from modtok_cli.modular.segmenters.merges import Merges
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.explore.page import explore, samples
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.languages import language_name
 from modtok_cli.text.pretokenizer import BPE, PHRASES, pretokenizers
 from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.adopted.adopt import adopt_counts
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
+from modtok_cli.tokenizer.formats.tiktoken import RANK_PATTERNS, RankTokenizer
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.segmenters.merges import Merges
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 def version_of(name: str) -> str:

@@ -29,9 +29,9 @@ from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds
-from modtok_cli.reports.page import Section
-from modtok_cli.reports.page import page as page_of
 from modtok_cli.reports.report import report
+from modtok_cli.reports.report_page import Section
+from modtok_cli.reports.report_page import page as page_of
 from modtok_cli.reports.runs import TrainingRun
 from modtok_cli.reports.tables import Table
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.tokenizer import resolve
 from modtok_cli.text.languages import (
     by_label,
     canonical,
@@ -24,6 +23,7 @@ from modtok_cli.text.languages import (
     target_of,
     the_one,
 )
+from modtok_cli.tokenizer.modular_tokenizer import resolve
 
 _CODES = st.sampled_from(["en", "fr", "sr", "zh", "pt", "ceb", "uz"])
 _SCRIPTS = st.sampled_from(["", "Latn", "Cyrl", "Hans", "Hant"])

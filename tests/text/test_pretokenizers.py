@@ -22,7 +22,6 @@ from modtok_cli.core.binding import BLOCK, PADDING, Splitter
 from modtok_cli.core.segment import Pairs, SegmenterHandle, Symbols
 from modtok_cli.core.text import UPPER, classes, split
 from modtok_cli.learn.sequential import learn_plain
-from modtok_cli.modular.encoding.encoder import Encoder
 from modtok_cli.reference import splitting
 from modtok_cli.text import pretokenizer as module
 from modtok_cli.text.counts import count_documents, split_words
@@ -37,6 +36,7 @@ from modtok_cli.text.pretokenizer import (
     restore_pretokenizer,
     spaced,
 )
+from modtok_cli.tokenizer.encoding.encoder import Encoder
 
 NAMES = (
     "bpe", "unigram", "gpt2", "smollm", "cl100k", "llama3", "qwen2", "qwen35", "o200k", "tekken",

@@ -25,7 +25,7 @@ from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.base.remote import RemotePath, path_of
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus.count import corpus_count
-from modtok_cli.corpus.sources import find_files, read_pages
+from modtok_cli.corpus.input_pages import find_files, read_pages
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.text.readers import read_documents, text_files
 from modtok_cli.text.workspace import language_files

@@ -15,8 +15,8 @@ import torch
 from helpers import sample
 from helpers.text_store import text_store
 from helpers.toy_preset import toy_preset
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import loop
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache

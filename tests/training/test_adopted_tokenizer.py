@@ -18,17 +18,17 @@ from helpers.metrics import read_metrics
 from helpers.microbatches import plan_of
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.run import run
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.inference.load import load
-from modtok_cli.inference.slice.graft import graft
-from modtok_cli.inference.slice.slice import slice as slice_model
-from modtok_cli.modular.adopted.adopt import adopt
-from modtok_cli.modular.encoding.encoder import Encoder
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.load import load
+from modtok_cli.model.slice.graft import graft
+from modtok_cli.model.slice.slice import slice as slice_model
+from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.encoding.encoder import Encoder
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.microbatches import microbatch
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.megatron import CausalAttention, document_mask

@@ -17,14 +17,14 @@ from safetensors.torch import load_file
 
 from helpers.same_models import assert_same
 from helpers.saved import save
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import checkpoint_files as files
 from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.checkpoint.checkpoint_files import write_safetensors
-from modtok_cli.training.checkpoint.reading import JoinedRows
+from modtok_cli.training.checkpoint.read import JoinedRows
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows import host_tables

@@ -21,12 +21,12 @@ from helpers.microbatches import packer
 from helpers.text_store import text_store
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.export.export import export
-from modtok_cli.inference.slice.graft import graft
-from modtok_cli.inference.slice.slice import slice as slice_model
-from modtok_cli.modular.hf_directory import TEMPLATES, write_hf_directory
+from modtok_cli.model.export.export import export
+from modtok_cli.model.slice.graft import graft
+from modtok_cli.model.slice.slice import slice as slice_model
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.hf_directory import TEMPLATES, write_hf_directory
 from modtok_cli.training import step
 from modtok_cli.training.data.conversation import MARK, ChatFormat, chat_format, pieces
 from modtok_cli.training.data.sampling import Regime

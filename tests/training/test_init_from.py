@@ -20,17 +20,17 @@ from helpers.gguf_graph import GgufFile
 from helpers.hf_models import save_model
 from helpers.metrics import numbers, read_metrics
 from helpers.microbatches import microbatch
-from modtok_cli.architectures.hf_directory import open_hf_directory
-from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.export.export import export
-from modtok_cli.inference.load import load
-from modtok_cli.inference.slice.slice import slice as slice_model
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.architecture.registry import shape_of_hf
+from modtok_cli.model.architecture.stored_model import open_hf_directory
+from modtok_cli.model.export.export import export
+from modtok_cli.model.load import load
+from modtok_cli.model.slice.slice import slice as slice_model
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.initial import InitialModel
 from modtok_cli.training.loop import pretrain

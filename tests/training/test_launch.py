@@ -19,9 +19,9 @@ import pytest
 import torch
 
 from helpers.ranks import start_ranks
-from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import join_slurm_step
+from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed import ranks, watchdog
 from modtok_cli.training.distributed.launch import distinct_messages

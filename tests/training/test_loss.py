@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import loss as loss_module
 from modtok_cli.training.model import megatron, products

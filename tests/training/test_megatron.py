@@ -17,8 +17,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.microbatches import microbatch
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.config import Config
 from modtok_cli.training.distributed.megatron_core import core
 from modtok_cli.training.distributed.ranks import start_ranks

@@ -9,8 +9,8 @@ import torch
 from helpers.as_cuda import megatron_optimizer, torch_optimizer
 from helpers.same_models import pairs
 from helpers.saved import save
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks

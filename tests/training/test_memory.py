@@ -21,10 +21,10 @@ from torch.utils._pytree import tree_leaves
 from helpers.documented import joined
 from helpers.python_processes import run_python
 from helpers.sample import ROOT
-from modtok_cli.architectures.families.llama import Llama
-from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
+from modtok_cli.model.architecture.families.llama import Llama
+from modtok_cli.model.architecture.sizes import PAPER, SIZES
 from modtok_cli.training import run_memory as memory
 from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.distributed.ranks import start_ranks

@@ -9,7 +9,7 @@ import torch
 from helpers.as_cuda import megatron_optimizer
 from helpers.microbatches import microbatch, packer
 from helpers.same_models import assert_same
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks

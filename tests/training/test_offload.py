@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from helpers.delayed_updates import LateModel, sleeper
 from helpers.metrics import numbers, read_metrics
 from helpers.same_models import PARTS, pairs
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training import run_memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain

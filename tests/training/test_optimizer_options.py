@@ -11,8 +11,8 @@ import torch
 
 from helpers.as_cuda import megatron_optimizer
 from helpers.plain_training import PlainTraining, Rates, Sequences
-from modtok_cli.architectures.families.llama import Llama, llama
-from modtok_cli.architectures.registry import with_switches
+from modtok_cli.model.architecture.families.llama import Llama, llama
+from modtok_cli.model.architecture.registry import with_switches
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import InitStd
 from modtok_cli.training.model.model import MicroBatch, Model

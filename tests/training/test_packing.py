@@ -218,7 +218,7 @@ def test_steps_are_those_of_the_definition(
         ]  # fmt: skip
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "_Worker", InProcess)
+        patch.setattr(stream, "_StreamProcess", InProcess)
         patch.setattr(SubtokenizerCache, "load", lambda _: cache)
         patch.setattr(slot_packer, "_PART", given["part"])
         running = feeds(1, {})

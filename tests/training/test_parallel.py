@@ -23,8 +23,8 @@ from helpers.replay import train as train_cases
 from helpers.same_models import assert_same
 from helpers.saved import save
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, evaluated, train
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
+from modtok_cli.model.architecture.sizes import RECIPES, SIZES
 from modtok_cli.training.recipe import (
     PRESETS,
     as_sections,

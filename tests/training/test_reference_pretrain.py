@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.modular.open import load
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.reference.pretrain import Llama, Pretraining, Reader, draw, main, read
 from modtok_cli.samples.sample import sample
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import load
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.step import optimizer_step

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.tokenizer.spelling import Spelling
 from modtok_cli.training.rows import table as table_module
 from modtok_cli.training.rows.growth import grow_rows
 from modtok_cli.training.rows.table import AdamW, RowTable, update_in_place

@@ -17,7 +17,7 @@ import modtok_cli as modtok
 from helpers.metrics import numbers, read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.slice.run import open_run
+from modtok_cli.model.slice.run_source import open_run
 from modtok_cli.training import loop
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain

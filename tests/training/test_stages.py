@@ -16,7 +16,7 @@ from helpers.metrics import numbers
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.inference.slice.run import open_run
+from modtok_cli.model.slice.run_source import open_run
 from modtok_cli.training import prepare
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.loop import pretrain

@@ -25,8 +25,8 @@ IMPORTED = (
     "modtok_cli.construct.unigram_merge",
     "modtok_cli.evaluate.generation",
     "modtok_cli.evaluate.mcq",
-    "modtok_cli.inference.export.export",
-    "modtok_cli.inference.slice.write",
+    "modtok_cli.model.export.export",
+    "modtok_cli.model.slice.write",
     "modtok_cli.reports.report",
 )
 # Processes that the call starts are its own, not those of the server of processes.

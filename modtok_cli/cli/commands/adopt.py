@@ -3,8 +3,8 @@
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.commands.inspect import LANGUAGES
 from modtok_cli.cli.output import emit_rows
-from modtok_cli.modular.adopted.adopt import adopt
-from modtok_cli.modular.inspect import contents
+from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.inspect import contents
 
 
 @command(

@@ -4,7 +4,7 @@ from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
-from modtok_cli.inference.cost.cost import cost
+from modtok_cli.model.cost.cost import cost
 from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns(

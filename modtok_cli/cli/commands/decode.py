@@ -4,7 +4,7 @@ import orjson
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_text
-from modtok_cli.modular.encoding.lines import decode
+from modtok_cli.tokenizer.encoding.lines import decode
 
 
 @command(

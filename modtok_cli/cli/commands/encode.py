@@ -4,7 +4,7 @@ import orjson
 
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_rows, emit_text, parse_columns
-from modtok_cli.modular.encoding.lines import encode
+from modtok_cli.tokenizer.encoding.lines import encode
 
 _COLUMNS = parse_columns("output, documents:int, tokens:int, bytes=text:bytes, dtype=type")
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS
@@ -12,7 +11,8 @@ from modtok_cli.cli.evaluation_output import Examples, evaluated, writing_exampl
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.inference.parameters import Gpus
+from modtok_cli.model.architecture.stored_model import is_hf_directory
+from modtok_cli.model.parameters import Gpus
 from modtok_cli.training.rundir import is_run
 
 COLUMNS = parse_columns(

@@ -12,7 +12,7 @@ from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluate
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
 from modtok_cli.evaluate.evaluate import evaluate_mcq
-from modtok_cli.inference.parameters import Gpus
+from modtok_cli.model.parameters import Gpus
 from modtok_cli.reports.tables import with_interval
 from modtok_cli.text.languages import optional_languages
 
@@ -58,7 +58,7 @@ def show(
     require_models("lm_eval")
     names = optional_languages(call.values.get("tasks"), "--tasks")
     if folder is not None and all_local(folder, names):
-        from modtok_cli.evaluate.hub import stay_local
+        from modtok_cli.evaluate.hub_tasks import stay_local
 
         stay_local()
     with evaluated(call, gpus, examples, data=folder) as evaluation:

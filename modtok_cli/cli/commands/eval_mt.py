@@ -3,7 +3,7 @@
 from modtok_cli.cli.command import Call, Json, Plot, command
 from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
 from modtok_cli.evaluate.evaluate import evaluate_mt
-from modtok_cli.inference.parameters import Gpus
+from modtok_cli.model.parameters import Gpus
 
 
 @command(

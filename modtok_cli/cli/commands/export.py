@@ -6,7 +6,7 @@ from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import leave_out_of_runs, require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
-from modtok_cli.inference.export.export import export
+from modtok_cli.model.export.export import export
 from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, output=file")

@@ -9,9 +9,9 @@ from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import check_output, emit_chunks, emit_each
 from modtok_cli.construct.parameters import Specials
-from modtok_cli.modular.extract import content_of, extract
-from modtok_cli.modular.hf_directory import write_hf_directory
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.extract import content_of, extract
+from modtok_cli.tokenizer.hf_directory import write_hf_directory
 
 Name = Annotated[
     str | None,

@@ -15,17 +15,17 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import leave_out_of_runs, require_models, sharing
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import stdin_holds_data
-from modtok_cli.inference.parameters import LATEST, Gpus
-from modtok_cli.inference.run.generate import (
+from modtok_cli.model.generate.generate import (
     Generator,
     Prompt,
     answer_all,
     generate,
     read_prompts,
 )
-from modtok_cli.inference.run.processes import Processes
-from modtok_cli.inference.run.sampling import SamplingOptions
-from modtok_cli.inference.vocabularies import sides
+from modtok_cli.model.generate.next_token import SamplingOptions
+from modtok_cli.model.generate.worker_processes import Processes
+from modtok_cli.model.parameters import LATEST, Gpus
+from modtok_cli.model.vocabularies import sides
 
 ModelOrPrompt = Annotated[
     str | None,

@@ -4,7 +4,7 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
-from modtok_cli.inference.slice.graft import graft
+from modtok_cli.model.slice.graft import graft
 from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("part, bytes=replaced:bytes, full_bytes=whole:bytes, saved=kept:ratio")

@@ -11,12 +11,12 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
-from modtok_cli.modular.adopted.file_ids import said
-from modtok_cli.modular.comparison import compare, open_comparable
-from modtok_cli.modular.directory import is_modular, read_references
-from modtok_cli.modular.encoding.external import External
-from modtok_cli.modular.faults import faults, is_foreign
-from modtok_cli.modular.inspect import (
+from modtok_cli.text.languages import optional_languages
+from modtok_cli.tokenizer.adopted.file_ids import said
+from modtok_cli.tokenizer.comparison import compare, open_comparable
+from modtok_cli.tokenizer.encoding.external import External
+from modtok_cli.tokenizer.faults import faults, is_foreign
+from modtok_cli.tokenizer.inspect import (
     check_single,
     contents,
     ids_in_library,
@@ -24,12 +24,12 @@ from modtok_cli.modular.inspect import (
     open_whole,
     token_owners,
 )
-from modtok_cli.modular.inspect import check_subsets as check_all
-from modtok_cli.modular.open import open_tokenizer, split_spec, subset_spec
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.trace import trace
-from modtok_cli.text.languages import optional_languages
+from modtok_cli.tokenizer.inspect import check_subsets as check_all
+from modtok_cli.tokenizer.modular_directory import is_modular, read_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer, split_spec, subset_spec
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.trace import trace
 
 LANGUAGES = parse_columns(
     "language, tokens:int, own:int, shared:int, superwords:int, merges:int, documents:int, "

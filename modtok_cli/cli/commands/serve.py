@@ -5,7 +5,7 @@ import shlex
 from modtok_cli.cli.command import Call, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_text
-from modtok_cli.inference.serve.serve import serve
+from modtok_cli.model.serve.serve import serve
 
 
 @command(

@@ -10,8 +10,8 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
-from modtok_cli.inference.hf.model_files import WrittenModel
-from modtok_cli.inference.slice.slice import is_sliceable, slice
+from modtok_cli.model.hf.model_files import WrittenModel
+from modtok_cli.model.slice.slice import is_sliceable, slice
 from modtok_cli.reports.tables import format_bytes
 from modtok_cli.text.reading import Reading
 

@@ -12,11 +12,11 @@ from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
 from modtok_cli.cli.output import TABLES, check_output, emit_chunks, emit_tables
 from modtok_cli.cli.plotting import emit_plot
-from modtok_cli.inference.draft.formats import FORMATS, list_format
-from modtok_cli.inference.draft.tokens import draft_coverage, model_rows, tokens
-from modtok_cli.modular.directory import is_modular
+from modtok_cli.model.draft.formats import FORMATS, list_format
+from modtok_cli.model.draft.tokens import draft_coverage, model_rows, tokens
 from modtok_cli.reports.kinds.drafts import knee, tables
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_directory import is_modular
 
 ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 Sizes = Annotated[

@@ -7,7 +7,7 @@ from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
-from modtok_cli.inference.hf.transplant import transplant
+from modtok_cli.model.hf.transplant import transplant
 from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("part, bytes=new:bytes, full_bytes=before:bytes, saved:ratio")

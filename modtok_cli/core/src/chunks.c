@@ -8,7 +8,7 @@
 // Only few tokens may match across the end of a word of `bpe`: superwords, and some odd ones. A
 // filter tells by the bytes about the end of a word whether one may. It is wrong only to one side:
 // some chunks are longer than they need be, with the same tokens. `shift` is 64 minus the binary
-// logarithm of the filter's bits (modular/segmenters/chunks.py makes it).
+// logarithm of the filter's bits (tokenizer/segmenters/chunks.py makes it).
 #include "text.h"
 
 enum { WIDEST = 8 };  // bytes before the end of a word that the filter looks at, at most

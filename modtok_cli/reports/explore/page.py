@@ -27,17 +27,6 @@ from modtok_cli.base.public import public
 from modtok_cli.core import backend
 from modtok_cli.core.text import native_pretokenizers
 from modtok_cli.learn.fewest_tokens import EACH
-from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.parameters import AnyTokenizers
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
-from modtok_cli.modular.segmenters.merges import Merges
-from modtok_cli.modular.segmenters.unigram import Unigram
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.reports.explore.published import (
     Packed,
     byte_planes,
@@ -48,6 +37,17 @@ from modtok_cli.reports.explore.published import (
     width_of,
 )
 from modtok_cli.text.languages import language_name, optional_languages
+from modtok_cli.tokenizer.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.parameters import AnyTokenizers
+from modtok_cli.tokenizer.protocol import Tokenizer
+from modtok_cli.tokenizer.segmenters.fewest_tokens import FewestTokens
+from modtok_cli.tokenizer.segmenters.merges import Merges
+from modtok_cli.tokenizer.segmenters.unigram import Unigram
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.vocabulary import PieceVocabulary, Vocabulary
 
 TITLE = "Explore tokenizers"
 

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
-from modtok_cli.modular.adopted.adopt import converted_file
-from modtok_cli.modular.adopted.restrict import BYTE_TOKENS
-from modtok_cli.modular.adopted.segmenter import Library
-from modtok_cli.modular.adopted.text_form import SPACE
-from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.modular.encoding.external import External
 from modtok_cli.text.pretokenizer import GEMMA, REWRITES
+from modtok_cli.tokenizer.adopted.adopt import converted_file
+from modtok_cli.tokenizer.adopted.restrict import BYTE_TOKENS
+from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.adopted.text_form import SPACE
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.encoding.external import External
 
 _ODD = ("single_word", "lstrip", "rstrip")
 

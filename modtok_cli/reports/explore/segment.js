@@ -18,12 +18,12 @@ class Planes {
     this.at += length;
     return this.bytes.subarray(this.at - length, this.at);
   }
-  numbers(count, width, Kind = Int32Array) {
-    const values = new Kind(count);
+  numbers(count, width, RowKind = Int32Array) {
+    const values = new RowKind(count);
     const bytes = new Uint8Array(values.buffer);
     for (let plane = 0; plane < width; plane++) {
       const from = this.take(count);
-      for (let i = 0; i < count; i++) bytes[Kind.BYTES_PER_ELEMENT * i + plane] = from[i];
+      for (let i = 0; i < count; i++) bytes[RowKind.BYTES_PER_ELEMENT * i + plane] = from[i];
     }
     return values;
   }
@@ -36,7 +36,7 @@ const latin = (bytes) => Array.from(bytes, (byte) => String.fromCharCode(byte)).
 
 let core = null;
 // Items at an address; a view ends with the next allocation.
-const items = (Kind, place, count) => new Kind(core.memory.buffer, place, count);
+const items = (RowKind, place, count) => new RowKind(core.memory.buffer, place, count);
 function room(bytes) {
   const place = core.malloc(bytes + 64); // the core reads behind a text
   if (!place) throw new Error("no memory");
@@ -105,8 +105,8 @@ class Search {
     const trie = core.mt_trie_new(parts[0], parts[1], BigInt(ids.length), parts[2], parts[3]);
     this.units = core.mt_trie_units(trie, parts[3]);
     parts.forEach(core.free);
-    const Kind = meta.scores === 8 ? Float64Array : Int32Array;
-    if (meta.scores) this.scores = planes.numbers(meta.size, meta.scores, Kind);
+    const RowKind = meta.scores === 8 ? Float64Array : Int32Array;
+    if (meta.scores) this.scores = planes.numbers(meta.size, meta.scores, RowKind);
     this.counts = (meta.counts || []).map(([members, width]) => planes.numbers(members, width, BigInt64Array));
   }
   fields(chosen, has) {

@@ -4,7 +4,7 @@ The modules of this folder define `KINDS`. To show the rows of a new command in 
 report, add one; nothing else names it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
@@ -22,7 +22,7 @@ from modtok_cli.reports.tables import (
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """Rows of one command.
 
     Attributes:
@@ -91,9 +91,10 @@ class Kind:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, RowKind]:
     """All kinds by name, in the order of the report."""
-    every: list[Kind] = [kind for those in modules_of(__name__, "KINDS").values() for kind in those]
+    of_modules: Iterable[list[RowKind]] = modules_of(__name__, "KINDS").values()
+    every = [kind for kinds in of_modules for kind in kinds]
     return {kind.name: kind for kind in sorted(every, key=lambda kind: kind.order)}
 
 

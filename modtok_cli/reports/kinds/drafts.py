@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from modtok_cli.reports.charts import Chart, Curves
-from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.kinds import RowKind
 from modtok_cli.reports.tables import (
     Column,
     Row,
@@ -74,7 +74,7 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 KINDS = (
-    Kind(
+    RowKind(
         name="drafts",
         title="Vocabularies of drafts",
         about="Share of held-out tokens that a list of so many rows has.",

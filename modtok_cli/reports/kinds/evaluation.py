@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modtok_cli.reports.charts import Chart, dots
-from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.kinds import RowKind
 from modtok_cli.reports.tables import (
     Row,
     Table,
@@ -94,7 +94,7 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-EVALUATION = Kind(
+EVALUATION = RowKind(
     name="evaluation",
     title="Evaluation",
     about="Scores from 0 to 100; bars and parentheses are 95% intervals over examples. Tests of "
@@ -123,7 +123,7 @@ _BITS = parse_columns(
 )
 
 
-BPB = Kind(
+BPB = RowKind(
     name="bpb",
     title="Bits per byte",
     about="Bits that a model needs per byte of a text. Models compare on the same text; values of "
@@ -144,7 +144,7 @@ _TEXTS = parse_columns(
 )
 
 
-GENERATION = Kind(
+GENERATION = RowKind(
     name="generation",
     title="Generated text",
     about="Continuations by the model of this workspace.",

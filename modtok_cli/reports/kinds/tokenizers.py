@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.reports.charts import Chart, Heat, dots
-from modtok_cli.reports.kinds import Kind
+from modtok_cli.reports.kinds import RowKind
 from modtok_cli.reports.tables import (
     Row,
     Table,
@@ -44,7 +44,7 @@ def _lossless(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["tokenizer"] not in losing]
 
 
-CHECK = Kind(
+CHECK = RowKind(
     name="check",
     title="Tokenizers judged by language",
     about="Tokens relative to an estimate for a monolingual tokenizer of 24,000 tokens, whatever "
@@ -95,7 +95,7 @@ def nsl_tables(rows: Sequence[Row]) -> list[Table]:
     ]
 
 
-NSL = Kind(
+NSL = RowKind(
     name="nsl",
     title="Tokens relative to monolingual tokenizers",
     about="NSL is the number of tokens divided by the number under a monolingual tokenizer, which "
@@ -161,7 +161,7 @@ def summary_title(rows: Sequence[Row]) -> str:
     return f"Over the {len(over)} of {len(present)} languages that all tokenizers have: {names}"
 
 
-FAIRNESS = Kind(
+FAIRNESS = RowKind(
     name="fairness",
     title="Fairness across languages",
     about="The texts are the same lines in every language. The premium is the tokens of a "
@@ -224,7 +224,7 @@ def _origin_tables(rows: Sequence[Row]) -> list[Table]:
     return [table_of(_TITLE, shown, _OUTSIDE, left=2)]
 
 
-ORIGIN = Kind(
+ORIGIN = RowKind(
     name="origin",
     title="Origin of tokens",
     about="Text of each language, tokenized by the union. Shows tokens that are not in the "

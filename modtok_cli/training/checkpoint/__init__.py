@@ -11,7 +11,7 @@ number of ranks. The last two are kept by default: if one is damaged, the one be
 """
 
 from modtok_cli.training.checkpoint.checkpoint_files import check, last_step, newest
-from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards, row_files
+from modtok_cli.training.checkpoint.read import ShardFile, load, open_shards, row_files
 from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save_weights
 
 __all__ = [

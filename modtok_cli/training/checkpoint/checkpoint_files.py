@@ -13,7 +13,7 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.read_file import read_bounded
 from modtok_cli.training.distributed.ranks import Ranks, gather_json
 
 STATE = "state.json"

@@ -30,7 +30,7 @@ from modtok_cli.training.checkpoint.checkpoint_files import (
     step_directory,
     write_safetensors,
 )
-from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, rows_of, table_tensors
+from modtok_cli.training.checkpoint.read import BACKBONE_PARTS, rows_of, table_tensors
 from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.copies import Transfer

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from modtok_cli.architectures.hf_directory import HfDirectory, is_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_object
+from modtok_cli.base.read_file import read_object
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.chat_template import check_template
-from modtok_cli.modular.hf_directory import TEMPLATES, template_of
+from modtok_cli.model.architecture.stored_model import HfDirectory, is_hf_directory
+from modtok_cli.tokenizer.chat_template import check_template
+from modtok_cli.tokenizer.hf_directory import TEMPLATES, template_of
 
 MARK = b"\xff"
 FIELD = "messages"
@@ -34,7 +34,7 @@ _EXAMPLE = 'a conversation is a list such as [{"role": "user", "content": "…"}
 _LARGEST = 64 << 20
 
 
-class Piece(NamedTuple):
+class MaskedText(NamedTuple):
     """A part of a document, to be encoded on its own.
 
     Attributes:
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
     special: bool
 
 
-def pieces(document: bytes, specials: re.Pattern[bytes]) -> list[Piece]:
+def pieces(document: bytes, specials: re.Pattern[bytes]) -> list[MaskedText]:
     """The parts of a conversation between special tokens and ends of answers, without the marks.
 
     >>> for piece in pieces(b"\\xff<s>Hi? \\xffHi!<s>\\xff", re.compile(b"(<s>)")):
@@ -63,7 +63,7 @@ def pieces(document: bytes, specials: re.Pattern[bytes]) -> list[Piece]:
     for number, part in enumerate(document.split(MARK)):
         for index, text in enumerate(specials.split(part)):
             if text:
-                found.append(Piece(at, text, number % 2 == 0, index % 2 == 1))
+                found.append(MaskedText(at, text, number % 2 == 0, index % 2 == 1))
             at += len(text)
         at += 1
     return found

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.training.data.conversation import MARK, Piece
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.training.data.conversation import MARK, MaskedText
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, mixed
@@ -212,14 +212,14 @@ class SlotPacker:
 
     def _parts(
         self, source: str, position: StreamPosition, missing: int
-    ) -> list[tuple[StreamPosition, Piece, StreamPosition | None]]:
+    ) -> list[tuple[StreamPosition, MaskedText, StreamPosition | None]]:
         """Texts that may fill `missing` tokens, estimated at three bytes per token.
 
         Each is (position, text, position after it if its document ends there, else None).
         Text that is not used is read again for the next batch.
         """
         store = self._stores[source]
-        parts: list[tuple[StreamPosition, Piece, StreamPosition | None]] = []
+        parts: list[tuple[StreamPosition, MaskedText, StreamPosition | None]] = []
         held, wanted = 0, 3 * missing + 64
         while held < wanted:
             number, start = position
@@ -240,10 +240,10 @@ class SlotPacker:
             text = store.document(document, start, start + _PART)
             if start + len(text) < store.length(document):
                 text = text[: _cut(text)]
-                parts.append((position, Piece(start, text, True, False), None))
+                parts.append((position, MaskedText(start, text, True, False), None))
                 position = (number, start + len(text))
             else:
-                parts.append((position, Piece(start, text, True, False), after))
+                parts.append((position, MaskedText(start, text, True, False), after))
                 position = after
             held += len(text)
         return parts

@@ -85,7 +85,7 @@ class BatchStream:
         self._slots = list(slots)
         self.state: State = {slot: dict((state or {}).get(slot, {})) for slot in slots}
         self._last_step = last_step
-        self._workers: list[_Worker] = []
+        self._workers: list[_StreamProcess] = []
         self._packers: list[SlotPacker] = []
         if workers == 0 or multiprocessing.current_process().daemon:  # which may start none
             self._packers = plan.packers(self._slots, self.state)
@@ -93,7 +93,9 @@ class BatchStream:
         count = min(workers, len(self._slots))
         for i in range(count):
             mine = self._slots[i::count]
-            worker = _Worker(plan, mine, {s: self.state[s] for s in mine}, first_step, last_step)
+            worker = _StreamProcess(
+                plan, mine, {s: self.state[s] for s in mine}, first_step, last_step
+            )
             self._workers.append(worker)
 
     def take(self, step: int) -> list[Batch] | None:
@@ -122,7 +124,7 @@ class BatchStream:
         self._workers = []
 
 
-class _Worker:
+class _StreamProcess:
     """One process, and the pipe of its batches.
 
     A queue of multiprocessing would have semaphores, which outlive a process that is killed.

@@ -11,12 +11,12 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.adopted.adopt import ADOPTED_END, END_OF_TEXT
-from modtok_cli.modular.adopted.segmenter import ModularLibrary
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.data.conversation import MARK, Piece, pieces
+from modtok_cli.tokenizer.adopted.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.tokenizer.adopted.segmenter import ModularLibrary
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.training.data.conversation import MARK, MaskedText, pieces
 
 # A subtokenizer takes a few MB, and up to 20 for its cache of words; sampled sets rarely repeat
 # soon.
@@ -70,16 +70,16 @@ class SubtokenizerCache:
         names = sorted(self.specials, key=len, reverse=True)
         return re.compile(b"(%b)" % b"|".join(re.escape(name.encode()) for name in names))
 
-    def pieces_of(self, text: bytes) -> list[Piece]:
+    def pieces_of(self, text: bytes) -> list[MaskedText]:
         """A document in parts: one, unless it is a conversation."""
         if text.startswith(MARK):
             return pieces(text, self.pattern)
-        return [Piece(0, text, True, False)]
+        return [MaskedText(0, text, True, False)]
 
     def encode(
         self,
         subtokenizer: Subtokenizer,
-        parts: Sequence[Piece],
+        parts: Sequence[MaskedText],
         keys: Sequence[int] = (),
         dropout: float = 0.0,
     ) -> list[Int32Array]:

@@ -30,9 +30,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from modtok_cli.architectures.rope import rope_frequencies
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.extras import require
+from modtok_cli.model.architecture.rope import rope_frequencies
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device, partition
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.execution import Execution, InitStd, recomputed

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from modtok_cli.architectures.shape import Shape
+from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, InitStd, compile_failure

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.tokenizer.spelling import Spelling
 from modtok_cli.training.rows.table import RowTable
 
 # Rows computed at a time: bounds the memory beside the table.

@@ -23,25 +23,25 @@ from helpers.damaged import readers
 from helpers.damaged.mutations import mutate, mutate_json
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.settings import load_settings
+from modtok_cli.cli.settings_file import load_settings
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.states import merges_from_arrays
 from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.generation import TASKS, pieces_of
-from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.parallel_text import find_parallel
 from modtok_cli.evaluate.results import Evaluation, data_digest, example
 from modtok_cli.evaluate.text_scores import rouge
-from modtok_cli.inference.load import load
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.encoding.lines import decode
-from modtok_cli.modular.manifest import _checksum
-from modtok_cli.modular.open import open_bytes, open_tokenizer
-from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.model.load import load
 from modtok_cli.reports.report import report
+from modtok_cli.tokenizer.encoding.lines import decode
+from modtok_cli.tokenizer.manifest import _checksum
+from modtok_cli.tokenizer.modular_directory import read_references
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import open_bytes, open_tokenizer
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.rundir import RunDirectory
 from modtok_cli.training.stored_config import config_from_json
@@ -203,13 +203,13 @@ def _corpus_report(path: Path) -> None:
 
 
 def _plan(path: Path) -> None:
-    from modtok_cli.corpus.plan import read_json
+    from modtok_cli.corpus.build_plan import read_json
 
     read_json(path)
 
 
 def _pages(path: Path) -> None:
-    from modtok_cli.corpus.sources import read_pages
+    from modtok_cli.corpus.input_pages import read_pages
 
     for page in read_pages(path):
         del page
@@ -217,8 +217,8 @@ def _pages(path: Path) -> None:
 
 def _html(path: Path) -> None:
     """As the build does: in a process of its own, whose death is the page's fault."""
+    from modtok_cli.corpus.input_pages import decode
     from modtok_cli.corpus.sandbox import Failed
-    from modtok_cli.corpus.sources import decode
 
     try:
         _sandbox().main_text(decode(path.read_bytes(), None, True))

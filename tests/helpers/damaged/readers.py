@@ -10,18 +10,18 @@ import numpy as np
 import torch
 
 from helpers.sample import SAMPLE
-from modtok_cli.architectures.hf_directory import open_hf_directory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.corpora import count_language
-from modtok_cli.inference.hf.model_directory import ModelDirectory
-from modtok_cli.inference.hf.slice import read_ids
 from modtok_cli.measure.morphology import Morphemes
-from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
+from modtok_cli.model.architecture.stored_model import open_hf_directory
+from modtok_cli.model.hf.model_directory import ModelDirectory
+from modtok_cli.model.hf.slice_hf import read_ids
 from modtok_cli.text.corpus import count_corpus, read_tsv
 from modtok_cli.text.readers import read_documents, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import load_counts, merge_files, read_header
+from modtok_cli.tokenizer.adopted.adopt import adopt, read_tokenizer_file
 from modtok_cli.training.recipe import read_recipe
 from modtok_cli.training.settings import RunSettings
 

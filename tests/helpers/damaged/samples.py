@@ -27,10 +27,10 @@ from modtok_cli.evaluate.results import ResultBuilder, example
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
-from modtok_cli.modular.adopted.adopt import adopt
-from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.table_files import save_counts, sources_of
+from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.settings import RunSettings
 
@@ -85,7 +85,7 @@ def corpus_samples(root: Path) -> None:
 
 def _plan(root: Path) -> None:
     """What a build notes: its plan, its report."""
-    from modtok_cli.corpus.plan import BuildSettings, begin, make_plan
+    from modtok_cli.corpus.build_plan import BuildSettings, begin, make_plan
 
     made = root / "made"
     settings = BuildSettings(("en",))
@@ -99,7 +99,7 @@ def _plan(root: Path) -> None:
 
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
-    from modtok_cli.inference.slice.slice import slice as slice_model
+    from modtok_cli.model.slice.slice import slice as slice_model
     from modtok_cli.training.loop import pretrain
 
     know_toy()

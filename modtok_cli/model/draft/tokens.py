@@ -1,0 +1,220 @@
+"""`modtok tokens`: the ids of the tokens of some languages, and which of them a draft needs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.base.remote import path_of
+from modtok_cli.model.draft.draft_vocabulary import Counts, DraftVocabulary
+from modtok_cli.model.draft.ranking import Ranking, coverage_rows
+from modtok_cli.model.hf.model_directory import ModelDirectory
+from modtok_cli.model.hf.slice_hf import TokenSelection, is_model_directory
+from modtok_cli.text.languages import optional_languages
+from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.parameters import Coverage, TokensPerLanguage
+from modtok_cli.training.data.sampling import parse_mix
+
+DATA = Path("data")
+Source = Annotated[
+    FilePath,
+    Option(
+        "Modular directory, Hugging Face model (directory or name on the hub), or file of a "
+        "tokenizer.",
+        key="source",
+        argument=True,
+        metavar="MODEL",
+        hub="tokenizer",
+    ),
+]
+GivenData = Annotated[FilePath | None, replace(get_args(Data)[1], default="data")]
+Mix = Annotated[
+    dict[str, float] | None,
+    Option(
+        "Weights of some languages in the order of --size; equal by default.",
+        metavar="LANG=SHARE,...",
+        parse=parse_mix,
+    ),
+]
+
+
+@public
+def tokens(
+    model: Source,
+    languages: Langs = None,
+    *,
+    data: GivenData = None,
+    k: TokensPerLanguage = None,
+    coverage: Coverage = None,
+    size: Annotated[
+        int | None,
+        Option(
+            "List the N tokens that the text in --data uses most, in this order.",
+            metavar="N",
+            low=1,
+            high=MAX_BUDGET,
+        ),
+    ] = None,
+    mix: Mix = None,
+    each: Annotated[
+        bool, Option("With --size, a list for each language and one for all, in the directory -o.")
+    ] = False,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
+) -> list[int] | dict[str, list[int]]:
+    """List the ids of the tokens of some languages.
+
+    They restrict the output of the whole model, or of its draft in speculative decoding.
+
+    MODEL is a modular directory (also of modtok adopt), or a Hugging Face model, where a language
+    has the tokens that its text in data/ uses.
+
+    With `size` it may also be a file of BPE or Unigram (tokenizer.json, SentencePiece .model, rank
+    file, tekken.json), and the list has that many tokens: bytes, special tokens and
+    tokens of the chat template; then tokens in order of their share in the text of the languages
+    (by default all in data/), as MODEL itself encodes it; then all others in order of ids. So a
+    shorter list is the beginning of a longer one. Text may also be output of the model, such as the
+    JSON lines of modtok generate.
+
+    Returns:
+        A list; with `each`, a list by language, and one of all as "all".
+
+    Examples:
+        >>> ids = modtok.tokens("tokenizer", "fr")
+        >>> ids == modtok.load("tokenizer").subset("fr").global_ids.tolist()
+        True
+        >>> ids = modtok.tokens("tokenizer", "fi,en", data="data", size=400)
+        >>> modtok.tokens("tokenizer", "fi,en", data="data", size=300) == ids[:300]
+        True
+
+    Raises:
+        UsageError: an unknown language, neither a tokenizer nor a model, or a `size` without room
+            for bytes and special tokens or above the vocabulary.
+        ModtokError: a file is damaged, or a language has no text.
+    """
+    names = optional_languages(languages)
+    if size is None:
+        for flag, given in (("--mix", mix is not None), ("--each", each)):
+            if given:
+                raise UsageError("requires --size", where=flag, remedy="as in: --size 16384")
+        return _of_languages(Path(model), names, data, k, coverage, reading, progress)
+    if k is not None or coverage is not None:
+        raise UsageError("--size is the number of all tokens", remedy="omit -k and --coverage")
+    vocabulary = DraftVocabulary.open(str(model), progress)
+    used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
+    counts = {name: kept for name, (kept, _) in used.items()}
+    wanted = {name: ({name: counts[name]}, None) for name in counts} if each else {}
+    lists = {}
+    for name, (those, weights) in {**wanted, "all": (counts, mix)}.items():
+        ranking = Ranking.of(vocabulary, those, weights)
+        lists[name] = [*map(int, ranking.first(size))]
+        if ranking.used < size:
+            progress.note(
+                f"{'the' if name == 'all' else f'{name}: the'} text uses {ranking.used:,} tokens; "
+                f"the other {size - ranking.used:,} of the list are in order of ids"
+            )
+    return lists if each else lists["all"]
+
+
+def _of_languages(
+    path: Path,
+    names: list[str] | None,
+    data: FilePath | None,
+    k: int | None,
+    coverage: float | None,
+    reading: Reading,
+    progress: Progress,
+) -> list[int]:
+    """The tokens of some languages, ascending."""
+    if names is None:
+        raise UsageError("no languages given", remedy="as in: modtok tokens MODEL --langs fr,en")
+    if is_modular(path):
+        if data is not None or k is not None or coverage is not None:
+            raise UsageError(
+                "its languages have tokens already: --data, -k and --coverage do not apply",
+                where=path,
+                remedy="list the most used with --size N, or pass them to modtok adopt",
+            )
+        reading.unread("without --size, languages have tokens already")
+        return [*map(int, ModularTokenizer.load(path).subset(names).global_ids)]
+    if not is_model_directory(path):
+        raise UsageError(
+            "is not a modular directory and not a Hugging Face model"
+            if path.exists()
+            else "does not exist",
+            where=path,
+            remedy="expected the output of modtok adopt, or config.json and tokenizer.json; "
+            "of other tokenizers, list the most used tokens with --size N",
+        )
+    selection = TokenSelection(tuple(names), data=path_of(data or DATA), k=k, coverage=coverage)
+    return [*map(int, selection.ids(ModelDirectory(path), reading=reading, progress=progress))]
+
+
+@public
+def draft_coverage(
+    model: Source,
+    languages: Langs = None,
+    *,
+    data: GivenData = None,
+    test: Annotated[
+        FilePath | None,
+        Option(
+            "Text to measure --sizes on, as in --data; by default a tenth of the documents there.",
+            metavar="PATH",
+        ),
+    ] = None,
+    mix: Mix = None,
+    reading: Reading = Reading(),
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Measure how much of a text the lists of `tokens` cover, by size.
+
+    Lists are ranked by the text in `data`, and measured on `test`, or on a tenth of the documents,
+    which the ranking then does not see.
+
+    Returns:
+        A row for each language and size, see `model.draft.ranking.coverage_rows`.
+
+    Examples:
+        >>> rows = modtok.draft_coverage("tokenizer", "fi,en", test="parallel")
+        >>> rows[-1]["coverage"]
+        1.0
+
+    Raises:
+        UsageError, ModtokError: as of `tokens`, or the text cannot be divided.
+    """
+    names, place = optional_languages(languages), optional_path(test)
+    vocabulary = DraftVocabulary.open(str(model), progress)
+    used = vocabulary.count(
+        path_of(data or DATA), names, reading=reading, hold_out=place is None, progress=progress
+    )
+    kept: Counts = {name: kept for name, (kept, _) in used.items()}
+    held: Mapping[str, Any] = {name: held for name, (_, held) in used.items()}
+    if place is not None:
+        others = vocabulary.count(place, [*kept], reading=reading, progress=progress)
+        held = {name: counts for name, (counts, _) in others.items()}
+    return coverage_rows(vocabulary, Ranking.of(vocabulary, kept, mix), held)
+
+
+def model_rows(model: str) -> int:
+    """Rows of the output matrix that ids of `model` belong to, filler included.
+
+    Raises:
+        UsageError: a tokenizer does not tell.
+    """
+    rows = DraftVocabulary.open(model).rows
+    if rows is None:
+        raise UsageError(
+            "the number of rows of its model is not known",
+            where=model,
+            remedy="give the model's directory, or what modtok adopt makes of it: its config.json "
+            "tells",
+        )
+    return rows

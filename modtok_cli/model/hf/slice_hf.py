@@ -1,0 +1,234 @@
+"""`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.hub import name_of
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.read_file import read_file
+from modtok_cli.model.architecture.complete import check_complete
+from modtok_cli.model.architecture.stored_model import CONFIG, refuse_adapter
+from modtok_cli.model.hf.model_directory import NAME, ModelDirectory, VocabularySlice
+from modtok_cli.model.hf.model_files import check_output
+from modtok_cli.text.corpus import count_corpus, count_languages
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import language_files
+from modtok_cli.tokenizer.adopted.adopt import members, token_counts
+from modtok_cli.tokenizer.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.open import tokenizers_in
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+
+_EVERY, _MOST = 10, 2000  # one document of so many is held out, at most so many
+
+
+def is_model_directory(path: Path) -> bool:
+    """Whether `path` has the configuration and the tokenizer of a Hugging Face model.
+
+    Raises:
+        UsageError: it holds an adapter.
+    """
+    refuse_adapter(path)
+    return (path / CONFIG).is_file() and bool(tokenizers_in(path))
+
+
+@dataclass(frozen=True)
+class CountedText:
+    """Texts that select tokens together; counts (V,) int64, occurrences of each token in them."""
+
+    texts: list[str]
+    reading: Reading
+    counts: Int64Array
+
+
+@dataclass(frozen=True)
+class TokenSelection:
+    """Which tokens a slice keeps: the union of what each field selects.
+
+    Attributes:
+        languages: languages of the adopted tokenizer, or of the text in `data`.
+        tokenizer: directory of `modtok adopt` for the model's tokenizer.
+        data: directory with the text of each language, where there is no `tokenizer`.
+        texts: texts of any language.
+        keep: file with token ids: a JSON list, or an id per line.
+        k: number of most used tokens per language and for the texts.
+        coverage: see `modular.adopt.members`.
+    """
+
+    languages: tuple[str, ...] = ()
+    tokenizer: Path | None = None
+    data: Path = Path("data")
+    texts: tuple[Path | str, ...] = ()
+    keep: Path | None = None
+    k: int | None = None
+    coverage: float | None = None
+
+    def ids(
+        self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
+    ) -> Int32Array:
+        """The ids to keep, ascending, with all that these tokens are built from."""
+        return self.ids_of(model, self.counted(model, reading, progress))
+
+    def counted(
+        self, model: ModelDirectory, reading: Reading, progress: Progress
+    ) -> list[CountedText]:
+        """The texts that select tokens: each language in `data`, and all `texts` together."""
+        if not (self.languages or self.texts or self.keep):
+            raise UsageError(
+                "no tokens selected",
+                remedy="give --langs, --text or --token-ids, as in: modtok slice MODEL --langs fr",
+            )
+        if self.tokenizer is not None and (self.k or self.coverage) and not self.texts:
+            raise UsageError(
+                "-k and --coverage do not apply to an adopted tokenizer",
+                where=self.tokenizer,
+                remedy="pass them to modtok adopt",
+            )
+        if not self.texts and (not self.languages or self.tokenizer is not None):
+            reading.unread("no text selects tokens")
+        file, found = model.file, list[CountedText]()
+        if self.languages and self.tokenizer is None:
+            files = language_files(self.data, self.languages, reading, progress=progress)
+            counts = count_languages(
+                files, pretokenizer=file.pretokenizer, reading=reading, progress=progress
+            )
+            for name, words in counts.items():
+                if not len(words):
+                    raise ModtokError(
+                        f"the text of language '{name}' is empty",
+                        remedy="add text, or omit the language from --langs",
+                    )
+                texts = [str(path) for path in files[name]]
+                found.append(CountedText(texts, reading.of(name), token_counts(file, words)))
+        if self.texts:
+            words = count_corpus(
+                self.texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress
+            )
+            texts = [str(text) for text in self.texts]
+            found.append(CountedText(texts, reading, token_counts(file, words)))
+        return found
+
+    def ids_of(self, model: ModelDirectory, texts: Iterable[CountedText]) -> Int32Array:
+        """The ids that an adopted tokenizer, a list or `texts` select, and what builds them."""
+        file = model.file
+        mask = np.zeros(file.size, dtype=np.bool_)
+        if self.languages and self.tokenizer is not None:
+            ids = self.adopted(self.tokenizer, model).subset(self.languages).global_ids
+            mask[ids[ids < model.vocab_size]] = True
+        for text in texts:
+            mask |= members(file, text.counts, self.k, self.coverage)
+        if self.keep is not None:
+            ids = read_ids(self.keep)
+            unknown = np.setdiff1d(ids, list(file.ids.values()))
+            if len(unknown):
+                raise UsageError(f"the model has no token with id {unknown[0]}", where=self.keep)
+            mask[ids] = True
+        return np.flatnonzero(file.closed(mask)).astype(np.int32)
+
+    def changed(self, model: ModelDirectory, texts: Sequence[CountedText]) -> dict[str, float]:
+        """The change of one of ten documents by a slice that the other nine select, as shares.
+
+        "changed_lines" of documents with another id, "changed_tokens" of their tokens that have
+        one; empty where no text that is read again selects tokens.
+        """
+        names = [name for text in texts for name in text.texts]
+        if any(name == "-" or ".counts" in Path(name).name for name in names):
+            return {}  # cannot be read again, or has no lines
+        encoder, held, rest = Subtokenizer(Library(model.file)), list[Int32Array](), []
+        for text in texts:
+            documents = (
+                each.text for one in text.texts for each in read_documents(one, text.reading)
+            )
+            own = [
+                encoder.encode(each.decode(errors="replace"))
+                for each in islice(documents, _EVERY - 1, _EVERY * _MOST, _EVERY)
+            ]
+            ids = np.concatenate([np.zeros(0, np.int32), *own])
+            fewer = text.counts - np.bincount(ids, minlength=len(text.counts))
+            rest.append(replace(text, counts=np.maximum(fewer, 0)))
+            held += own
+        if not held:
+            return {}
+        kept = np.zeros(model.file.size, dtype=np.bool_)
+        kept[self.ids_of(model, rest)] = True
+        kept[model.indispensable()] = True
+        lost = [~kept[each] for each in held]
+        lines, tokens = np.mean([each.any() for each in lost]), np.concatenate(lost).mean()
+        return {"changed_lines": float(lines), "changed_tokens": float(tokens)}
+
+    @staticmethod
+    def adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
+        """The tokenizer in a directory of `modtok adopt`, which must be the model's.
+
+        Raises:
+            UsageError: it is another.
+        """
+        if not is_modular(path):
+            raise UsageError(
+                "is not a modular directory",
+                where=path,
+                remedy=f"make one: modtok adopt {name_of(model.path)} -o {path}",
+            )
+        adopted = ModularTokenizer.load(path)
+        segmenter = adopted.segmenter
+        if not isinstance(segmenter, ModularLibrary) or not model.has_ids(segmenter.file.ids):
+            raise UsageError(
+                f"is not the tokenizer of {name_of(model.path)}",
+                where=path,
+                remedy=f"make one: modtok adopt {name_of(model.path)}",
+            )
+        return adopted
+
+
+def read_ids(path: Path) -> Int32Array:
+    """Token ids of a file, in its order: a JSON list of numbers, or a number per line.
+
+    Raises:
+        ModtokError: it is something else.
+    """
+    text = read_file(path)
+    try:
+        ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
+        if not ids or not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
+            raise ValueError
+    except ValueError as error:
+        raise ModtokError(
+            "is not a list of token ids", where=path, remedy="write a JSON list, or an id per line"
+        ) from error
+    return np.array(ids, dtype=np.int32)
+
+
+def slice_directory(
+    path: Path,
+    selection: TokenSelection,
+    output: Path,
+    *,
+    reading: Reading = Reading(),
+    verify: bool = True,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> VocabularySlice:
+    """Write the model in the directory `path` with the selected tokens to `output`.
+
+    `verify`: see `ModelDirectory.slice`.
+    """
+    check_output(output, NAME, force=force, kind="slice of a Hugging Face model")
+    model = ModelDirectory(path)
+    check_complete(model)
+    texts = selection.counted(model, reading, progress)
+    ids = selection.ids_of(model, texts)
+    written = model.slice(ids, output, verify=verify, progress=progress)
+    shares = selection.changed(model, texts)
+    written = replace(written, fields={**written.fields, **shares})
+    if written.left_out:
+        progress.note(f"not copied: {', '.join(written.left_out)}")
+    return written

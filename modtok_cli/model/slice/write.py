@@ -1,0 +1,397 @@
+"""A slice of a run, written as a directory that transformers opens.
+
+    config.json, generation_config.json   the run's architecture with |V_S| tokens
+    model.safetensors                     backbone and active rows
+    tokenizer.json, tokenizer_config.json the subtokenizer; its ids are the rows
+    modtok.json                           languages, ids in T, signature, run
+    README.md                             model card
+
+If the sides differ, the directory is in a format of modtok: `modtok.json` holds the id map, and
+the architecture has a name that no other program accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+from safetensors.torch import save_file
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.memory import check_memory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.model.architecture.stored_model import CHAT_TEMPLATE
+from modtok_cli.model.generate.backbone import backbone_config, check_range
+from modtok_cli.model.hf.model_check import warn_of_other_ids
+from modtok_cli.model.hf.model_files import WrittenModel, check_output, framed
+from modtok_cli.model.slice.run_source import RunSource, find_run, open_run, steps_of
+from modtok_cli.model.slice.slice_check import check_run_slice
+from modtok_cli.model.slice.slice_directory import (
+    NAME,
+    TOKENIZER_OUT,
+    WEIGHTS,
+    SliceFacts,
+    read_facts,
+)
+from modtok_cli.model.source import Chat
+from modtok_cli.model.vocabularies import FULL, Side, Vocabularies
+from modtok_cli.tokenizer.adopted.file_ids import check_ids
+from modtok_cli.training.rundir import is_run
+
+
+@dataclass(frozen=True)
+class SliceReport(WrittenModel):
+    """A slice, compared with the full model in the same dtype.
+
+    Attributes:
+        tokens: tokens of the model and of the slice.
+    """
+
+    facts: SliceFacts
+    tokens: tuple[int, int]
+
+
+def sliced(
+    path: Path,
+    languages: tuple[Side, Side],
+    output: Path,
+    *,
+    append: Sequence[str] | None = None,
+    origin: Path | None = None,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: str | None = None,
+    bos: bool | None = None,
+    force: bool = False,
+    verify: bool = True,
+    progress: Progress = SILENT,
+) -> SliceReport:
+    """Extract the model of some languages, for reading and for writing, from a run.
+
+    Args:
+        append: add these languages to both sides of the slice in `path`, from its run; `output`
+            may be the slice itself.
+        origin: the run of the slice, if it has moved.
+        dtype: dtype of the weights; by default the slice's or the dtype of training.
+        bos: whether its tokenizer puts the end of text before every text, as training does; by
+            default the slice's, or true.
+    """
+    is_own = append is not None and output.resolve() == path.resolve()
+    check_output(output, NAME, force=force or is_own, kind="slice of a run")
+    if append is not None:
+        facts, source = _origin(path, origin, tokenizer, step, progress)
+        added = source.side(append).languages
+        if present := [each for each in added if each in facts.inputs and each in facts.outputs]:
+            raise UsageError(f"{path} already has {', '.join(present)}", where="--append")
+        reading, writing = (
+            FULL if full else tuple(dict.fromkeys((*side, *added)))
+            for side, full in (
+                (facts.inputs, facts.full_inputs),
+                (facts.outputs, facts.full_outputs),
+            )
+        )
+        languages, dtype = (reading, writing), dtype or facts.dtype
+        bos = facts.bos if bos is None else bos
+    elif not is_run(path):
+        raise UsageError(
+            "is not a run" if path.exists() else "does not exist",
+            where=path,
+            remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
+            "--append extends a slice",
+        )
+    else:
+        source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
+    dtype = dtype or str(source.dtype).removeprefix("torch.")
+    return _write(source, languages, output, dtype, bos is not False, verify, progress)
+
+
+def _origin(
+    path: Path,
+    run: Path | None,
+    tokenizer: Path | None,
+    step: int | None,
+    progress: Progress,
+) -> tuple[SliceFacts, RunSource]:
+    if not (path / NAME).is_file():
+        raise UsageError(
+            "is not a slice",
+            where=path,
+            remedy="--append adds languages to a directory of modtok slice",
+        )
+    facts = read_facts(path)
+    place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
+    if place is None or not is_run(place):
+        what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
+        raise UsageError(what, where=path, remedy="pass the run with --from")
+    if step is None and not (run and facts.step not in steps_of(run)):
+        step = facts.step  # another run that is named has its own last one
+    source = open_run(place, tokenizer=tokenizer, step=step)
+    if source.step != facts.step:
+        progress.note(f"all rows are from step {source.step} of {place}")
+    what = ""
+    if source.tokenizer.signature != facts.tokenizer:
+        what = f"tokenizer {facts.tokenizer}, {place} has {source.tokenizer.signature}"
+    elif source.step == facts.step and source.fingerprint != facts.weights:
+        what = f"other weights than {place} has at step {facts.step}"
+    if what:
+        raise ModtokError(
+            f"was extracted from {what}",
+            where=path,
+            remedy="pass the right run with --from, or slice again with --langs",
+        )
+    return facts, source
+
+
+def _write(
+    source: RunSource,
+    languages: tuple[Side, Side],
+    output: Path,
+    dtype_name: str,
+    bos: bool,
+    verify: bool,
+    progress: Progress,
+) -> SliceReport:
+    vocabularies = source.vocabularies(*(FULL if side is None else side for side in languages))
+    facts = _facts(source, vocabularies, dtype_name, bos)
+    dtype = getattr(torch, dtype_name)
+    sizes = _sizes(source, vocabularies, dtype)
+    need = 2 * sum(here for here, _ in sizes.values())
+    check_memory(need, "the slice", "use --dtype bfloat16, or a larger machine")
+    embedding, head = source.tables(vocabularies)
+    weights = {"model.embed_tokens.weight": embedding}
+    if not facts.shape.tied:
+        weights["lm_head.weight"] = head
+    weights |= {f"model.{name}": tensor for name, tensor in source.parameters().items()}
+    check_range(weights, facts.dtype)
+    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
+    with atomic_directory(output) as beside:
+        files = slice_files(facts, vocabularies, sizes, source.chat(vocabularies))
+        for name, data in files.items():
+            (beside / name).write_bytes(data)
+        save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
+        (beside / WEIGHTS).chmod((beside / README).stat().st_mode)  # it writes with mode 600
+        if verify and vocabularies.same:
+            check_run_slice(source, beside, vocabularies, dtype, progress=progress)
+    if vocabularies.same:
+        warn_of_other_ids(output, progress)
+    tokens = source.tokenizer.size, len(vocabularies.ids)
+    return SliceReport(output, sizes, {"signature": facts.signature}, facts, tokens)
+
+
+def _facts(source: RunSource, vocabularies: Vocabularies, dtype: str, bos: bool) -> SliceFacts:
+    reading, writing = vocabularies.tokenizer_in, vocabularies.tokenizer_out
+    same, total = vocabularies.same, source.tokenizer.size
+    return SliceFacts(
+        inputs=reading.languages,
+        outputs=writing.languages,
+        full_inputs=reading.size == total,
+        full_outputs=writing.size == total,
+        end_of_text=source.end_of_text(vocabularies),
+        context=source.context,
+        dtype=dtype,
+        shape=replace(source.shape, tied=source.shape.tied and same),
+        tokenizer=source.tokenizer.signature,
+        signature=reading.signature if same else f"{reading.signature}>{writing.signature}",
+        run=source.name,
+        step=source.step,
+        weights=source.fingerprint,
+        bos=bos,
+        ids=vocabularies.ids,
+        row_of_in=None if same else vocabularies.row_of_in,
+        row_of_out=None if same else vocabularies.row_of_out,
+    )
+
+
+def _sizes(
+    source: RunSource, vocabularies: Vocabularies, dtype: torch.dtype
+) -> dict[str, tuple[int, int]]:
+    """Part → (bytes of the slice, bytes of the whole model)."""
+    number_bytes = torch.finfo(dtype).bits // 8
+    row = source.shape.hidden_size * number_bytes
+    backbone = source.shape.parameters * number_bytes
+    whole = source.tokenizer.size * row
+    parts = {
+        "backbone": (backbone, backbone),
+        "input rows": (len(vocabularies.ids) * row, whole),
+    }
+    if not (source.shape.tied and vocabularies.same):
+        rows = vocabularies.tokenizer_out.size * row
+        parts["output rows"] = (rows, 0 if source.shape.tied else whole)
+    return parts
+
+
+README = "README.md"
+OUR_ARCHITECTURE = "ModtokTwoVocabularies"
+
+
+def slice_files(
+    facts: SliceFacts,
+    vocabularies: Vocabularies,
+    sizes: Mapping[str, tuple[int, int]],
+    chat: Chat | None,
+) -> dict[str, bytes]:
+    """File name → content.
+
+    Args:
+        sizes: part → (bytes of the slice, bytes of the whole model).
+        chat: how the run, or the model that it began from, speaks in conversations.
+    """
+    end = facts.end_of_text
+    chat = chat or Chat(None, ())
+    begin = end if chat.begin is None else chat.begin
+    ends = sorted({end, *chat.ends})
+    ids = {"bos_token_id": begin, "eos_token_id": ends if len(ends) > 1 else end}
+    files = {
+        "config.json": _json(_config(facts, vocabularies) | ids),
+        "generation_config.json": _json({**ids, "pad_token_id": end, "do_sample": False}),
+        "tokenizer.json": vocabularies.tokenizer_in.to_json(),
+        "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies, chat)),
+        NAME: facts.to_json(),
+        README: _model_card(facts, sizes, vocabularies).encode(),
+    }
+    if facts.bos:
+        before = vocabularies.name_of(end), end
+        files["tokenizer.json"] = framed(files["tokenizer.json"], before)
+    if chat.template is not None:
+        files[CHAT_TEMPLATE] = chat.template.encode()
+    check_ids(files["tokenizer.json"], facts.run)
+    if not vocabularies.same:
+        files[TOKENIZER_OUT] = vocabularies.tokenizer_out.to_json()
+    return files
+
+
+def _config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
+    config = backbone_config(
+        facts.shape,
+        vocabulary=len(vocabularies.ids),
+        context=facts.context,
+        end=facts.end_of_text,
+        dtype=getattr(torch, facts.dtype),
+    )
+    document: dict[str, Any] = orjson.loads(config.to_json_string())
+    # transformers before version 5 reads these; without them it assumes 10,000 and no scaling.
+    scaling = facts.shape.rope_scaling
+    document["rope_theta"] = float(facts.shape.rope_theta)
+    document["rope_scaling"] = None if scaling is None else scaling.to_hf()
+    document["torch_dtype"] = facts.dtype
+    if not vocabularies.same:
+        # transformers decides by the model type, and must not open this as an ordinary model.
+        document |= {"architectures": [OUR_ARCHITECTURE], "model_type": "modtok"}
+    return document
+
+
+def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies, chat: Chat) -> dict[str, Any]:
+    name = vocabularies.name_of(facts.end_of_text)
+    begin, end = (
+        name if row is None else vocabularies.name_of(row) for row in (chat.begin, chat.end)
+    )
+    document = {
+        # By the model type transformers would choose LlamaTokenizer, which has a pre-tokenizer of
+        # its own.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": begin,
+        "eos_token": end,
+        "pad_token": name,
+        "add_bos_token": facts.bos,
+        "add_eos_token": False,
+        # transformers before version 5 also returns token types, which a Llama refuses.
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": facts.context,
+    }
+    if "<unk>" in vocabularies.tokenizer_in.vocabulary.specials:
+        document["unk_token"] = "<unk>"
+    return document
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
+    return orjson.dumps(document, option=option)
+
+
+_CARD = """\
+---
+language:
+{names}
+library_name: {library}
+pipeline_tag: text-generation
+tags:
+- modtok
+- modular-tokenizer
+---
+
+# A slice for {languages}
+
+Extracted by modtok from a multilingual model with a modular tokenizer: the whole
+backbone, and the embedding rows of these languages only. For these tokens it has the
+logits of the whole model. Text in other languages needs more tokens and stays
+lossless.
+
+| | |
+|---|---|
+| languages | {languages} |
+| vocabulary | {vocabulary} |
+| layers, hidden size, context | {shape.layers}, {shape.hidden_size}, {facts.context} |
+| dtype | {facts.dtype} |
+| signature | {facts.signature} |
+| run, step, tokenizer | {facts.run}, {facts.step:,}, {facts.tokenizer} |
+
+| part | bytes | whole model |
+|---|---:|---:|
+{parts}
+
+{usage}
+"""
+_USE_TRANSFORMERS = """\
+```python
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+model = AutoModelForCausalLM.from_pretrained(".")
+tokenizer = PreTrainedTokenizerFast.from_pretrained(".")
+ids = tokenizer({text}, return_tensors="pt")
+tokenizer.decode(model.generate(**ids, max_new_tokens=50)[0])
+```
+
+Every text in training follows `{end}`: {note}."""
+_USE_MODTOK = """\
+Input and output vocabularies differ, which only modtok can run:
+
+```
+modtok generate . "…"
+```"""
+
+
+def _model_card(
+    facts: SliceFacts, sizes: Mapping[str, tuple[int, int]], vocabularies: Vocabularies
+) -> str:
+    """Markdown with the metadata of the Hugging Face Hub."""
+    reading, writing = vocabularies.tokenizer_in, vocabularies.tokenizer_out
+    end = vocabularies.name_of(facts.end_of_text)
+    if vocabularies.same:
+        vocabulary, languages = f"{reading.size:,} tokens", ", ".join(facts.inputs)
+        usage = _USE_TRANSFORMERS.format(
+            end=end,
+            text='"…"' if facts.bos else f'"{end}" + "…"',
+            note="the tokenizer adds it" if facts.bos else "put it before prompts",
+        )
+    else:
+        vocabulary = f"input {reading.size:,} tokens, output {writing.size:,}"
+        languages = f"input {', '.join(facts.inputs)}; output {', '.join(facts.outputs)}"
+        usage = _USE_MODTOK
+    return _CARD.format(
+        names="\n".join(f"- {name}" for name in sorted({*facts.inputs, *facts.outputs})),
+        library="transformers" if vocabularies.same else "modtok",
+        languages=languages,
+        vocabulary=vocabulary,
+        shape=facts.shape,
+        facts=facts,
+        parts="\n".join(
+            f"| {part} | {here:,} | {whole:,} |" for part, (here, whole) in sizes.items()
+        ),
+        usage=usage,
+    )

@@ -1,0 +1,317 @@
+"""Token lists for drafts: their order, coverage, files as engines read them, and reduced heads."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import tokenizers
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+import modtok_cli as modtok
+from helpers.external_models import PADDED, build
+from helpers.external_tokenizers import sentencepiece_model
+from helpers.handmade_tokenizers import write_ranks
+from helpers.said import Said
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.model.draft.draft_vocabulary import DraftVocabulary
+from modtok_cli.model.draft.formats import FORMATS, draft_map
+from modtok_cli.model.draft.head import cut_head, read_list
+from modtok_cli.model.draft.ranking import Ranking
+from modtok_cli.model.draft.reduced_head import open_draft
+
+LANGUAGES = ["en", "fi", "fr"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, its tokenizer adopted, a learned tokenizer, a rank file, and text."""
+    place = tmp_path_factory.mktemp("draft")
+    (place / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", place / "data")
+    build(place / "model")
+    modtok.adopt(place / "model", "fi,fr", data=place / "data", output=place / "adopted")
+    modtok.bpe_seq(
+        "en,fi,fr", data=place / "data", k=420, output=place / "learned", references=False
+    )
+    return place
+
+
+@pytest.mark.parametrize("source", ["model", "model/tokenizer.json", "adopted", "learned"])
+def test_lists_are_ranked_by_the_mean_share_and_nested(place: Path, source: str) -> None:
+    vocabulary = DraftVocabulary.open(str(place / source))
+    ids = modtok.tokens(place / source, "fi,en", data=place / "data", size=460)
+    assert isinstance(ids, list)
+    assert modtok.tokens(place / source, "en,fi", data=place / "data", size=400) == ids[:400]
+    # By the tokenizers library, one text at a time.
+    file = place / source if source.endswith("json") else place / source / "tokenizer.json"
+    library = tokenizers.Tokenizer.from_file(str(file))
+    share = np.zeros(len(vocabulary.tokens))
+    for language in ("fi", "en"):
+        lines = (place / "data" / f"{language}.txt").read_text("utf-8").splitlines()
+        batch = [library.encode(line, add_special_tokens=False) for line in lines]
+        flat = [index for each in batch for index in each.ids]
+        share += np.bincount(flat, minlength=len(share)) / len(flat)
+    needed = np.flatnonzero(vocabulary.needed).tolist()
+    assert len(needed) >= 256
+    assert ids[: len(needed)] == needed
+    rest = ids[len(needed) :]
+    for one, two in pairwise(rest):
+        assert share[one] > share[two] * (1 - 1e-9)
+        assert one < two or share[one] > share[two]
+
+
+@pytest.mark.parametrize("kind", ["model", "tiktoken"])
+def test_lists_of_files_of_other_programs(place: Path, tmp_path: Path, kind: str) -> None:
+    lines = (place / "data" / "en.txt").read_text("utf-8").splitlines()
+    path = tmp_path / f"x.{kind}"
+    if kind == "model":
+        path.write_bytes(sentencepiece_model(lines, vocab_size=400, byte_fallback=True))
+        library = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        names = "is_control", "is_unknown", "is_byte"
+        size = library.vocab_size()
+        needed = [i for i in range(size) if any(getattr(library, name)(i) for name in names)]
+        flat = [index for ids in library.encode(lines) for index in ids]
+    else:
+        words = [" in", " the", " of", " and"]
+        write_ranks(path, [word.encode() for word in words])
+        size, needed = 256 + len(words), list(range(256))
+        text = "\n".join(lines)
+        flat = [256 + n for n, word in enumerate(words) for _ in re.findall(rf"{word}\b", text)]
+    ids = modtok.tokens(path, "en", data=place / "data", size=len(needed) + 3)
+    assert ids[: len(needed)] == needed
+    rest = np.bincount(flat, minlength=size)
+    rest[needed] = 0
+    assert ids[len(needed) :] == np.argsort(-rest, kind="stable")[:3].tolist()
+
+
+def test_counts_of_words_give_the_list_of_their_text(place: Path, tmp_path: Path) -> None:
+    counts, learned = tmp_path / "counts", place / "learned"
+    modtok.corpus_count("en,fi", data=place / "data", output=counts)
+    listed = modtok.tokens(learned, "en,fi", data=counts, size=400)
+    assert listed == modtok.tokens(learned, "en,fi", data=place / "data", size=400)
+    with pytest.raises(UsageError, match="word counts have no documents"):
+        modtok.draft_coverage(learned, "fi", data=counts)
+
+
+def test_tokens_that_the_text_lacks_follow_and_weights_count(place: Path) -> None:
+    model, data = place / "model", place / "data"
+    said = Said()
+    ids = modtok.tokens(model, "fi", data=data, size=600, progress=said)
+    vocabulary = DraftVocabulary.open(str(model))
+    used = Ranking.of(vocabulary, {"fi": vocabulary.count(data, ["fi"])["fi"][0]}).used
+    assert ids[used:] == sorted(ids[used:])
+    assert f"the text uses {used} tokens; the other {600 - used} of the list" in said.notes[0]
+    each = modtok.tokens(model, data=data, size=300, each=True)
+    assert isinstance(each, dict)
+    assert [*each] == [*LANGUAGES, "all"]
+    assert each["fi"] == ids[:300]
+    most = modtok.tokens(model, data=data, size=300, mix={"fi": 0.999998})
+    assert len({*most} & {*ids[:300]}) > 295
+
+
+def test_held_out_text_is_never_ranked(place: Path) -> None:
+    model, data = place / "model", place / "data"
+    vocabulary = DraftVocabulary.open(str(model))
+    whole = vocabulary.count(data, ["fi"])["fi"][0]
+    kept, held = vocabulary.count(data, ["fi"], hold_out=True)["fi"]
+    assert (kept + held == whole).all()
+    assert 0 < held.sum() < whole.sum() / 5
+    rows = modtok.draft_coverage(model, "fi,en", data=data)
+    assert [row["draft_rows"] for row in rows] == [512, 602] * 2
+    assert rows[0]["bytes"] == 2 * 512 * 32
+    assert 0.9 < rows[0]["coverage"] < rows[1]["coverage"] == 1
+    counts = vocabulary.count(data, ["en", "fi"], hold_out=True)
+    ranking = Ranking.of(vocabulary, {name: kept for name, (kept, _) in counts.items()})
+    sizes = range(300, 603)
+    expected = [held[ranking.order[:size]].sum() / held.sum() for size in sizes]
+    assert ranking.coverage(held, sizes) == expected
+    found = [row["coverage"] for row in rows if row["language"] == "fi"]
+    assert found == [expected[512 - 300], 1]
+    other = modtok.draft_coverage(model, "fi", data=data, test=data)
+    assert other[0]["tokens"] == whole.sum()
+
+
+def read_sglang(path: Path) -> list[int]:
+    """As load_token_map of sglang/srt/speculative/spec_utils.py."""
+    return torch.tensor(torch.load(path, weights_only=True), dtype=torch.int64).tolist()
+
+
+def read_sglang_eagle3(path: Path) -> list[int]:
+    """As load_weights of sglang/srt/models/llama_eagle3.py makes hot_token_id; so does vLLM."""
+    for name, weight in load_file(path).items():
+        if "d2t" in name:
+            hot = weight + torch.arange(weight.shape[0])
+    return hot.tolist()
+
+
+def read_training_eagle3(path: Path) -> list[int]:
+    """As EAGLE-3's training selects rows of the target by t2d."""
+    return torch.arange(PADDED)[load_file(path)["t2d"]].tolist()
+
+
+def read_llama_cpp(path: Path) -> list[int]:
+    """As src/models/eagle3.cpp of llama.cpp, which takes d2t (I64) as rows of the logits."""
+    gguf = pytest.importorskip("gguf")
+    (tensor,) = gguf.GGUFReader(path).tensors
+    assert (tensor.name, tensor.tensor_type) == ("d2t", gguf.GGMLQuantizationType.I64)
+    return tensor.data.tolist()
+
+
+def read_vllm_map(path: Path) -> list[int]:
+    """As load_draft_token_map of vllm/v1/spec_decode/draft_vocab.py reads JSON and text."""
+    text = path.read_text()
+    return json.loads(text) if path.suffix == ".json" else [int(word) for word in text.split()]
+
+
+@pytest.mark.parametrize(
+    ("format", "read", "is_sorted"),
+    [
+        ("sglang", read_sglang, False),
+        ("eagle3", read_sglang_eagle3, True),
+        ("eagle3", read_training_eagle3, True),
+        ("gguf", read_llama_cpp, True),
+        ("json", read_vllm_map, False),
+        ("ids", read_vllm_map, False),
+    ],
+)
+def test_engines_read_the_lists(
+    tmp_path: Path, format: str, read: Callable[[Path], list[int]], is_sorted: bool
+) -> None:
+    ids = np.random.default_rng(0).permutation(PADDED)[:300].tolist()
+    file = tmp_path / f"list{FORMATS[format].suffix}"
+    file.write_bytes(FORMATS[format].content(ids, PADDED))
+    assert read(file) == (sorted(ids) if is_sorted else ids)
+
+
+def save_draft(path: Path, tensors: dict[str, Any], **config: Any) -> Path:
+    path.mkdir()
+    save_file({name: torch.as_tensor(each) for name, each in tensors.items()},
+              path / "model.safetensors")  # fmt: skip
+    (path / "config.json").write_text(json.dumps({"vocab_size": 40} | config))
+    (path / "LICENSE").write_text("a licence")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "mtp"])
+def test_drafts_lose_output_rows_only(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without torch."""
+    rows = np.arange(40 * 4, dtype=np.float32).reshape(40, 4)
+    own = np.array([*range(0, 30, 2), 35])  # what the draft of EAGLE-3 has
+    d2t, t2d = draft_map(own.tolist(), 40)
+    if kind == "eagle3":
+        name, given = "lm_head.weight", {"d2t": d2t, "t2d": t2d, "midlayer.x.weight": rows[:16]}
+        given["lm_head.bias"] = own.astype(np.float32)
+        head, more = rows[own], {"draft_vocab_size": 16, "tie_word_embeddings": False}
+    else:
+        name, given = "model.layers.9.shared_head.head.weight", {"lm_head.weight": rows + 1}
+        head, more, own = rows, {}, np.arange(40)
+    given = {"embed_tokens.weight": rows + 5, **given}
+    draft = save_draft(tmp_path / "draft", {name: head, **given}, **more)
+    wanted = [35, 3, 8, 2]
+    for suffix in ("eagle3", "json"):
+        file = tmp_path / f"list{FORMATS[suffix].suffix}"
+        file.write_bytes(FORMATS[suffix].content(wanted, 40))
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "torch", None)
+            cut = cut_head(draft, file, tmp_path / suffix)
+        kept = sorted({*wanted} & {*own.tolist()})
+        assert cut.ids.tolist() == kept
+        made = load_file(tmp_path / suffix / "model.safetensors")
+        assert (made.pop(name).numpy() == rows[kept]).all()
+        if kind == "eagle3":
+            assert (made.pop("d2t").numpy() + np.arange(len(kept))).tolist() == kept
+            assert np.flatnonzero(made.pop("t2d").numpy()).tolist() == kept
+            assert made.pop("lm_head.bias").tolist() == kept
+        assert {name: each.numpy().tolist() for name, each in made.items()} == {
+            name: each.tolist() for name, each in given.items() if name in made
+        }
+        assert len(made) == len(given) - (3 if kind == "eagle3" else 0)
+        config = json.loads((tmp_path / suffix / "config.json").read_text())
+        assert (config["vocab_size"], config["draft_vocab_size"]) == (40, len(kept))
+        assert json.loads((tmp_path / suffix / "modtok-head.json").read_text())["ids"] == kept
+        assert (tmp_path / suffix / "LICENSE").is_file()
+    if kind == "mtp":
+        with pytest.raises(
+            UsageError, match="has no cut lm_head: layers for multi-token prediction"
+        ):
+            open_draft(tmp_path / "json")
+
+
+@pytest.mark.parametrize("wrong", ["absolute", "never filled"])
+def test_a_map_that_contradicts_its_mask_is_refused(tmp_path: Path, wrong: str) -> None:
+    """SGLang and vLLM read d2t, training reads t2d: a draft has both, of the same tokens."""
+    own = np.array([*range(0, 30, 2), 35])
+    d2t = own if wrong == "absolute" else own * 0
+    maps = {"d2t": d2t, "t2d": np.isin(np.arange(60), own)}
+    head = {"lm_head.weight": np.ones((16, 4), np.float32), "midlayer.x.weight": np.ones((2, 4))}
+    draft = save_draft(tmp_path / "draft", {**head, **maps}, vocab_size=60, draft_vocab_size=16)
+    few = tmp_path / "list.txt"
+    few.write_text("0 4 35")
+    with pytest.raises(ModtokError, match="tensors 'd2t' and 't2d' name other tokens: 16 and 16"):
+        cut_head(draft, few, tmp_path / "o")
+    given = tmp_path / "list.safetensors"
+    save_file({name: torch.as_tensor(each) for name, each in maps.items()}, given)
+    with pytest.raises(ModtokError, match="name other tokens"):
+        read_list(given, 60)
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2"])
+def test_a_small_model_gets_a_reduced_head(tmp_path: Path, family: str) -> None:
+    """Untied, and tied with an output matrix of its own then: same logits, -inf elsewhere."""
+    whole = AutoModelForCausalLM.from_pretrained(build(tmp_path / "model", family))
+    (tmp_path / "list.txt").write_text("9\n300\n7\n")
+    modtok.slice(tmp_path / "model", head=tmp_path / "list.txt", output=tmp_path / "small")
+    text = torch.tensor([[1, 500, 30]])
+    with torch.no_grad():
+        expected, logits = whole(text).logits, open_draft(tmp_path / "small")(text).logits
+    torch.testing.assert_close(logits[..., [7, 9, 300]], expected[..., [7, 9, 300]])
+    assert logits.isfinite().sum() == 9
+
+
+def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
+    model, data = place / "model", place / "data"
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "fi.txt").write_text("yksi\n")
+    (tmp_path / "few" / "fr.txt").write_text("\n")
+    short, other, eagle = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.safetensors"
+    short.write_text("1 2")
+    other.write_text("1 640")
+    eagle.write_bytes(FORMATS["eagle3"].content([1, 2], 700))
+    shared = save_draft(tmp_path / "shared", {"fc.weight": np.ones((2, 2))})
+    heads = {f"lm_heads.{each}.weight": np.ones((40, 2)) for each in range(2)}
+    medusa = save_draft(tmp_path / "medusa", heads, model_type="medusa")
+    for call, message in (
+        (lambda: modtok.tokens(model, "fi", data=data, size=260), "260 tokens are too few: 261"),
+        (lambda: modtok.tokens(model, "fi", data=data, size=603), "has 602 tokens, cannot list"),
+        (lambda: modtok.tokens(model, "sv", data=data, size=300), "no text of language 'sv'"),
+        (lambda: modtok.tokens(model, "fr", data=tmp_path / "few", size=300), "'fr' is empty"),
+        (lambda: modtok.tokens(model, data=data, size=300, mix={"sv": 0.5}), "no text of langu"),
+        (lambda: modtok.tokens(model, "fi", data=data, size=300, k=300), "number of all tokens"),
+        (lambda: modtok.tokens(model, "fi", data=data, each=True), "requires"),
+        (lambda: modtok.draft_coverage(model, "fi", data=tmp_path / "few"), "too few documents"),
+        (lambda: cut_head(model, other, tmp_path / "o"), "no token 640"),
+        (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
+        (lambda: cut_head(shared, short, tmp_path / "o"), "no output matrix of its own"),
+        (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),
+        (lambda: cut_head(medusa, short, tmp_path / "o"), "2 Medusa heads"),
+    ):  # fmt: skip
+        with pytest.raises((UsageError, ModtokError), match=message) as error:
+            call()
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "o").exists()
