@@ -96,7 +96,7 @@ def datatrove(files: list[Path], place: Path) -> None:
     from datatrove.utils.text import TextNormConfig
 
     from modtok_cli.corpus.blocks import IdentifyLanguage, ReadPages
-    from modtok_cli.corpus.build_plan import Stage
+    from modtok_cli.corpus.build_plan import BuildStage
     from modtok_cli.corpus.executor_tasks import Tasks
     from modtok_cli.corpus.filters import PlainWords
 
@@ -121,7 +121,7 @@ def datatrove(files: list[Path], place: Path) -> None:
     stages[0].append(JsonlWriter(pages))
     stages[3].append(JsonlWriter(str(place / "out"), "${lang}/${rank}.jsonl"))
     for number, blocks in enumerate(stages):
-        stage = Stage(str(number), blocks, 1 if number == 2 else len(files))
+        stage = BuildStage(str(number), blocks, 1 if number == 2 else len(files))
         for rank in range(stage.tasks):
             Tasks(copy.deepcopy(stage), place / "logs").run_rank(rank)
 

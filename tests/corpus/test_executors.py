@@ -29,7 +29,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import count, ray_tasks
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import corpus_count
-from modtok_cli.corpus.executors import Stage, run_stages
+from modtok_cli.corpus.executors import BuildStage, run_stages
 from modtok_cli.text.corpus import write_counts
 
 count_shards = partial(corpus_count, executor="local")
@@ -138,7 +138,7 @@ def test_any_number_of_tasks_counts_and_learns_the_same(
         assert all(text[name] == tables[name] for name in ("arrays.safetensors", "tokenizer.json"))
 
 
-def here(stages: Sequence[Stage], *_: object, **__: object) -> None:
+def here(stages: Sequence[BuildStage], *_: object, **__: object) -> None:
     """The tasks in this process, one after the other."""
     for stage in stages:
         for rank in range(stage.tasks):
@@ -152,11 +152,11 @@ def test_killed_count_resumes_without_counting_twice(
     one, many = tmp_path / "one", tmp_path / "many"
     write_counts(["fi"], data=data, output=one)
 
-    def stage(name: str, blocks: list[Any], tasks: int) -> Stage:
-        return Stage(name, [*blocks, *[Deadly(0, signal.SIGKILL)] * (name[0] == "0")], tasks)
+    def stage(name: str, blocks: list[Any], tasks: int) -> BuildStage:
+        return BuildStage(name, [*blocks, *[Deadly(0, signal.SIGKILL)] * (name[0] == "0")], tasks)
 
     with monkeypatch.context() as patched:
-        patched.setattr(count, "Stage", stage)
+        patched.setattr(count, "BuildStage", stage)
         with pytest.raises(ModtokError, match=r"a worker was killed.*repeat the call to resume"):
             count_shards(["fi"], data=data, output=many, tasks=3, workers=1)
     assert not (many / "fi.counts").exists()
@@ -164,7 +164,7 @@ def test_killed_count_resumes_without_counting_twice(
     assert written
     after: dict[Path, int] = {}
 
-    def resumed(stages: Sequence[Stage], *_: object, **__: object) -> None:
+    def resumed(stages: Sequence[BuildStage], *_: object, **__: object) -> None:
         here(stages)
         after.update({path: path.stat().st_mtime_ns for path in written})
 
@@ -193,8 +193,8 @@ import os
 from helpers.killed_stages import Deadly
 from modtok_cli.__main__ import main
 from modtok_cli.corpus import count
-real = count.Stage
-count.Stage = lambda name, blocks, tasks: real(name, [*blocks, Deadly(os.getpid(), 0)], tasks)
+real = count.BuildStage
+count.BuildStage = lambda name, blocks, tasks: real(name, [*blocks, Deadly(os.getpid(), 0)], tasks)
 main()
 """
 """A command whose first task goes on for as long as it is let; signal 0 does nothing."""
@@ -313,16 +313,16 @@ def test_a_cluster_by_its_address(
 ) -> None:
     logs = tmp_path / "work" / "logs"
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    run_stages([Stage("0-count", [], 2)], logs, "ray")
+    run_stages([BuildStage("0-count", [], 2)], logs, "ray")
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     reached = SimpleNamespace(close=lambda: None)
     monkeypatch.setattr(ray_tasks.socket, "create_connection", lambda *_: reached)
-    run_stages([Stage("1-merge", [], 1)], logs, "ray")
+    run_stages([BuildStage("1-merge", [], 1)], logs, "ray")
     assert [each["address"] for each in ray.started] == ["auto", "ray://head:10001"]
     assert all("num_cpus" not in each for each in ray.started)
     assert ray.most == 2
     # Nothing is left to do.
-    run_stages([Stage("0-count", [], 2), Stage("1-merge", [], 1)], logs, "ray")
+    run_stages([BuildStage("0-count", [], 2), BuildStage("1-merge", [], 1)], logs, "ray")
     assert len(ray.options) == 2
 
 
@@ -358,7 +358,7 @@ def test_failures_are_one_line(
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "ray", other := FakeRay())
         with pytest.raises(ModtokError, match=r"logs: a task failed \(AssertionError: odd\); see"):
-            run_stages([Stage("0-count", [fail], 2)], tmp_path / "work" / "logs", "ray")
+            run_stages([BuildStage("0-count", [fail], 2)], tmp_path / "work" / "logs", "ray")
     assert (other.stopped, other.cancelled) == (1, 1)
 
 

@@ -25,7 +25,7 @@ from modtok_cli.corpus import executors, slurm
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_report import load_report
 from modtok_cli.corpus.count import corpus_count
-from modtok_cli.corpus.executors import Stage, check_executor, run_stages
+from modtok_cli.corpus.executors import BuildStage, check_executor, run_stages
 from modtok_cli.text.corpus import write_counts
 
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
@@ -63,7 +63,7 @@ def names(place: Path) -> Counter[str]:
     return Counter(name.split("-", 2)[2] for name in found)
 
 
-STAGES = [Stage("0-count", [], 3), Stage("1-merge", [], 1)]
+STAGES = [BuildStage("0-count", [], 3), BuildStage("1-merge", [], 1)]
 
 
 def ask(logs: Path) -> str:

@@ -15,7 +15,7 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
-from modtok_cli.evaluate.generation import Piece, Prompt, encode, fit, parse_pairs, write
+from modtok_cli.evaluate.generation import ExamplePrompt, TextPart, encode, fit, parse_pairs, write
 from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import SEED, resampled_sums
 from modtok_cli.evaluate.text_scores import corpus_metrics
@@ -92,7 +92,7 @@ def test_outputs_are_in_the_order_of_the_prompts(
         return [SimpleNamespace(text=f"{len(rows)}", ids=rows, reason="stop") for rows in prompts]
 
     monkeypatch.setattr(generation, "generate", lengths)
-    prompts = [Prompt((1,) * length, 0) for length in (5, 3, 9, 1, 4)]
+    prompts = [ExamplePrompt((1,) * length, 0) for length in (5, 3, 9, 1, 4)]
     found = write(models, models.of(Infer(("fr",))), prompts, max_tokens=4, batch_size=2)
     assert [output.text for output in found] == ["5", "3", "9", "1", "4"]
 
@@ -127,22 +127,22 @@ def test_crossed_prompt_equals_rows_by_hand(few_steps: Path, models: Models) -> 
         target = sides[1].global_ids.astype(np.int64)
         assert row["output"] == greedy(whole, prompt + asked, target, 12)
     model = models.of(Infer(("en",), ("el",), crossed=True))
-    pieces = [Piece("The cat ="), Piece(" Η γάτα\n", target=True)]
+    pieces = [TextPart("The cat ="), TextPart(" Η γάτα\n", target=True)]
     crossed, plain = (encode(model, pieces, crossed=flag) for flag in (True, False))
     assert len(crossed) < len(plain)  # English spells Greek out
 
 
 def test_combined_prompt_is_one_text(models: Models) -> None:
     model = models.of(Infer(("en", "fr")))
-    pieces = [Piece("The cat ="), Piece(" Le chat\n", target=True), Piece("A dog =")]
+    pieces = [TextPart("The cat ="), TextPart(" Le chat\n", target=True), TextPart("A dog =")]
     rows = [model.end_of_text, *model.encode_in("The cat = Le chat\nA dog =")]
     assert encode(model, pieces, crossed=False) == rows
 
 
 def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> None:
     model = models.of(Infer(("en",)))
-    shots = [[Piece(f"number {n} " * 12)] for n in range(5)]
-    question = [Piece("last =")]
+    shots = [[TextPart(f"number {n} " * 12)] for n in range(5)]
+    question = [TextPart("last =")]
     found = fit(model, shots, question, max_tokens=16, crossed=False)
     assert 0 < found.shots < 5
     assert len(found.rows) <= model.context - 16
@@ -150,7 +150,7 @@ def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> N
     assert list(found.rows) == encode(model, [*kept, *question], crossed=False)
     wider = [piece for shot in shots[-found.shots - 1 :] for piece in shot]
     assert len(encode(model, [*wider, *question], crossed=False)) > model.context - 16
-    alone = fit(model, shots, [Piece("word " * 400)], max_tokens=16, crossed=False)
+    alone = fit(model, shots, [TextPart("word " * 400)], max_tokens=16, crossed=False)
     assert (alone.shots, alone.cut) == (0, True)
     both, one = (
         write(models, model, prompts, max_tokens=4, batch_size=2)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from modtok_cli.corpus.build_plan import BuildPlan
-from modtok_cli.corpus.executors import Stage
+from modtok_cli.corpus.executors import BuildStage
 
 
 class Deadly:
@@ -32,14 +32,14 @@ class Deadly:
 
 
 def deadly(
-    real: Callable[..., list[Stage]],
+    real: Callable[..., list[BuildStage]],
     stage: str,
     victim: int = 0,
     sign: int = signal.SIGKILL,
-) -> Callable[..., list[Stage]]:
+) -> Callable[..., list[BuildStage]]:
     """`stages_of`, with a kill at the end of the first task of `stage`."""
 
-    def stages_of(plan: BuildPlan, force: bool = False) -> list[Stage]:
+    def stages_of(plan: BuildPlan, force: bool = False) -> list[BuildStage]:
         return [
             replace(each, blocks=[*each.blocks, Deadly(victim, sign)])
             if each.name == stage

@@ -19,7 +19,7 @@ from modtok_cli.evaluate.bits import compare_directories
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.model.architecture.families.llama import Llama
 from modtok_cli.model.load import load
-from modtok_cli.model.slice import run as run_module
+from modtok_cli.model.slice import run_source
 from modtok_cli.model.slice.run_source import open_run
 from modtok_cli.model.slice.slice import slice as slice_model
 from modtok_cli.text.reading import Reading
@@ -193,7 +193,7 @@ def test_a_family_that_is_another_model_in_transformers_is_refused(
 
     source = open_run(run)
     sizes = {each.name: getattr(source.shape, each.name) for each in fields(source.shape)}
-    monkeypatch.setattr(run_module, "stored_shape", lambda stored, where: Capped(**sizes))
+    monkeypatch.setattr(run_source, "stored_shape", lambda stored, where: Capped(**sizes))
     with pytest.raises(ModtokError, match="of transformers it differs from the trained model"):
         slice_model(run, ["fr"], output=tmp_path / "fr")
     assert not (tmp_path / "fr").exists()

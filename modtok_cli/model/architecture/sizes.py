@@ -11,7 +11,7 @@ from modtok_cli.model.architecture.families.llama import Llama
 from modtok_cli.model.architecture.registry import with_switches
 from modtok_cli.model.architecture.shape import Shape
 
-RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parents[2] / "recipes"
 """Directory of the recipes that are presets: NAME.toml."""
 
 PAPER = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
