@@ -1,4 +1,4 @@
-"""Tokens per word of parallel text: published tokenizers beside subsets of modular ones.
+"""Tokens per word, and words in one token: published tokenizers beside subsets of modular ones.
 
     sh examples/open-weight/fetch.sh open-weight
     python -m benchmarks tokens_per_word NTREX open-weight/llama3-1.json ... --modular DIR...
@@ -6,8 +6,9 @@
 NTREX has LANG.txt with one sentence a line. A tokenizer is any that `modtok.load` opens. A word is
 what white space separates; no special token is counted. Of a modular tokenizer each language is
 measured with its own subset, and with that of the language and English. Prints a JSON line for
-each tokenizer, the fewest tokens first: rows, tokens per word by language, mean, worst, and in how
-many languages a subset is below the best published tokenizer.
+each tokenizer, the fewest tokens first: rows, tokens per word by language, mean, worst, in how
+many languages a subset is below the best published tokenizer, and the shares of words and of
+different words in one token (`modtok check`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ def main() -> None:
             for language in LANGUAGES
         }
         worst = max(ratios, key=ratios.__getitem__)
+        whole = {
+            language: modtok.check(tokenizers[language], args.text / f"{language}.txt")[0]
+            for language in LANGUAGES
+        }
+        shares = {
+            name: {language: row[name] for language, row in whole.items()}
+            for name in ("one_token_words", "one_token_types")
+        }
         return {
             "tokenizer": name,
             "rows": max(each.size for each in tokenizers.values()),
@@ -42,6 +51,8 @@ def main() -> None:
             "worst": worst,
             "worst_tokens_per_word": ratios[worst],
             "tokens_per_word": ratios,
+            **{f"mean_{name}": sum(each.values()) / len(each) for name, each in shares.items()},
+            **shares,
         }
 
     rows = []

@@ -16,7 +16,7 @@ from modtok_cli.text.counts import WordCounter, WordCounts
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.scripts import scripts_of, word_total
+from modtok_cli.text.scripts import word_total
 from modtok_cli.text.table_files import is_table
 from modtok_cli.tokenizer.adopted.segmenter import Library
 from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
@@ -52,8 +52,7 @@ class HeldOut:
                 if seen >= _MOST:
                     break
         words = plain.result()
-        has_words = len(words) > 0 and scripts_of(words).has_words
-        return HeldOut(split_only(counter.result()), word_total(words) if has_words else 0)
+        return HeldOut(split_only(counter.result()), word_total(words) or 0)
 
     def tokens_per_word(
         self, file: TokenizerFile, grown: TokenizerFile, counts: WordCounts

@@ -34,7 +34,16 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import Reference, identify_whole, references_or_none
 from modtok_cli.measure.robustness import SEED, Changed
 from modtok_cli.measure.texts import Text, check_texts, load_texts
-from modtok_cli.measure.usage import RoundTrip, fitting, ratio, round_trip, unknown_tokens, usage
+from modtok_cli.measure.usage import (
+    RoundTrip,
+    fitting,
+    note_unspaced,
+    one_token_words,
+    ratio,
+    round_trip,
+    unknown_tokens,
+    usage,
+)
 from modtok_cli.text.languages import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
@@ -128,6 +137,8 @@ def check(
         - `tokens`, `characters`, `bytes`, and `words`: pre-tokens with a letter, mark or digit,
             None in scripts without spaces between words;
         - `tokens_per_word` (fertility), `tokens_per_character`, `tokens_per_byte`;
+        - `one_token_words`, `one_token_types`: shares of the words, and of the different words,
+            that are one token (see `nsl`);
         - `excess`: tokens relative to a monolingual tokenizer (k = 24,000), an estimate;
         - `premium`: tokens relative to the parallel English text, else None;
             `per_character_premium`: tokens per character relative to English text of any content;
@@ -164,6 +175,7 @@ def check(
     _identify(loaded, tokenizers, opened, progress)
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
+    note_unspaced(loaded, progress)
     measured = [_measure(each, text) for text, each in fitting(loaded, opened, progress)]
     rows = [_row(each, _english(each, measured), robust) for each in measured]
     if robust:
@@ -278,7 +290,7 @@ def _changed(measured: Sequence[_OnText], progress: Progress) -> Iterator[dict[s
 def _row(mine: _OnText, english: _OnText | None, robust: bool) -> dict[str, Any]:
     text, tokens, size = mine.text, mine.tokens, mine.text.counts.size
     scripts = scripts_of(text.counts)
-    words = word_total(text.counts) if scripts.has_words else None
+    words = word_total(text.counts)
     letters = MEASURED.get(text.language, LETTERS)
     expected = letters + (SYLLABLES - letters) * scripts.syllabic
     per_character = mine.per_character
@@ -293,6 +305,7 @@ def _row(mine: _OnText, english: _OnText | None, robust: bool) -> dict[str, Any]
         "bytes": size.bytes,
         "words": words,
         "tokens_per_word": ratio(tokens, words),
+        **one_token_words(mine.candidate.tokenizer, text),
         "tokens_per_character": per_character,
         "tokens_per_byte": ratio(tokens, size.bytes),
         "excess": None if per_character is None else per_character / expected,

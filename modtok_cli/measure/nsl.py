@@ -22,7 +22,15 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.morphology import Morphemes, align
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import check_texts, load_texts
-from modtok_cli.measure.usage import Basis, fitting, ratio, tried, usage
+from modtok_cli.measure.usage import (
+    Basis,
+    fitting,
+    note_unspaced,
+    one_token_words,
+    ratio,
+    tried,
+    usage,
+)
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.tokenizer.protocol import Tokenizer
@@ -55,9 +63,10 @@ def nsl(
 
     Returns:
         One row per text, language and tokenizer: tokens, reference_tokens, nsl (None without a
-        reference), tokens per character (code point), byte (UTF-8) and word (see `word_total`),
-        whether it was measured on "words" (word counts, exact) or line by line on "text", and the
-        signature.
+        reference), tokens per character (code point), byte (UTF-8) and word (a pre-token with a
+        letter, mark or digit), the shares of the words (`one_token_words`) and of the different
+        words (`one_token_types`) that are one token (None in scripts without spaces), whether it
+        was measured on "words" (word counts, exact) or line by line on "text", and the signature.
 
     Examples:
         >>> rows = modtok.nsl(["tokenizer@each", "tokenizer"], "parallel/fi.txt")
@@ -83,6 +92,7 @@ def nsl(
     )
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
+    note_unspaced(loaded, progress)
     missing = [name for name in present if name not in reference_set.languages]
     if missing and len(missing) == len(present):
         reference_set[missing[0]]  # raises with the list of references
@@ -112,6 +122,7 @@ def _row(
         "reference_tokens": basis.reference_tokens,
         "reference_size": basis.reference_size,
         **basis.relative(used.tokens),
+        **one_token_words(candidate.tokenizer, text),
         "measured_on": used.basis,
         **_boundaries(candidate.tokenizer, text.language, segmented),
         "signature": signature(

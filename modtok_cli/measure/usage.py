@@ -19,7 +19,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.measure.candidates import Candidate
 from modtok_cli.measure.references import References
 from modtok_cli.measure.texts import Text
-from modtok_cli.text.scripts import word_total
+from modtok_cli.text.scripts import word_mask, word_total
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
@@ -60,6 +60,38 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
     return Usage(len(ids), "text", np.bincount(ids, minlength=tokenizer.size))
 
 
+def one_token_words(tokenizer: Tokenizer, text: Text) -> dict[str, float | None]:
+    """Shares of the words of a text that are one token: of all words, and of the different ones.
+
+    Chiu 2026 (TokLens) name the share the single-token retention rate. A word is a
+    pre-token of the BPE pre-tokenizer with a letter, mark or digit (`word_mask`), with its space:
+    "l'eau, 3 fois" has the words "l", "eau", " 3" and " fois". It is encoded by itself, without
+    its space if the tokenizer puts one before every text. One unknown token is not a word. None if
+    the script has no spaces between words.
+    """
+    counts = text.counts
+    if not word_total(counts):
+        return {"one_token_words": None, "one_token_types": None}
+    words = counts.where(word_mask(counts))
+    if tokenizer.pretokenizer is counts.pretokenizer:
+        single = tokenizer.token_lengths(words) == 1
+    else:
+        prefixed = list(tokenizer.encode("b a")[-1:]) == list(tokenizer.encode("a"))
+        strings = (word.decode() for word, _ in words.pairs())
+        batch = tokenizer.encode_batch([s.removeprefix(" " * prefixed) for s in strings])
+        unknown = getattr(tokenizer, "unknown", None)
+        single = np.array([len(ids) == 1 and ids[0] != unknown for ids in batch])
+    of_text = float(words.counts[single].sum() / words.counts.sum())
+    return {"one_token_words": of_text, "one_token_types": float(single.mean())}
+
+
+def note_unspaced(texts: Sequence[Text], progress: Progress) -> None:
+    """Say in one line in which languages texts have no numbers about words."""
+    names = dict.fromkeys(text.language for text in texts if word_total(text.counts) is None)
+    if names:
+        progress.note(f"{', '.join(names)}: no spaces between words, so no numbers about words")
+
+
 def fitting(
     texts: Sequence[Text], candidates: Sequence[Candidate], progress: Progress
 ) -> Iterator[tuple[Text, Candidate]]:
@@ -84,7 +116,7 @@ class Basis:
     reference_tokens: int | None
     reference_size: int | None
     reference_signature: str
-    words: int
+    words: int | None
 
     @classmethod
     def of(cls, text: Text, references: References | None) -> Basis:

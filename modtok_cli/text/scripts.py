@@ -66,17 +66,22 @@ def scripts_of(counts: WordCounts) -> Scripts:
     )
 
 
-def word_total(counts: WordCounts) -> int:
-    """Number of words: pre-tokens with a letter, mark or digit.
-
-    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
-    exactly from word counts, and a dash between spaces is not a word.
-    """
+def word_mask(counts: WordCounts) -> BoolArray:
+    """Which of the unique pre-tokens are words: those with a letter, mark or digit; (W,) bool."""
     points, words = _characters(counts)
     kinds = classes()[points]
     wordlike = np.zeros(len(counts), dtype=np.bool_)
     wordlike[words[(kinds == LETTER) | (kinds == NUMBER) | (kinds == MARK)]] = True
-    return int(counts.counts[wordlike].sum())
+    return wordlike
+
+
+def word_total(counts: WordCounts) -> int | None:
+    """Number of words, every occurrence counted; None in scripts without spaces between words.
+
+    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
+    exactly from word counts, and a dash between spaces is not a word.
+    """
+    return int(counts.counts[word_mask(counts)].sum()) if scripts_of(counts).has_words else None
 
 
 def _characters(counts: WordCounts) -> tuple[npt.NDArray[np.uint32], Int64Array]:

@@ -59,7 +59,8 @@ ROWS: dict[str, list[Row]] = {
     "check": _measured(
         excess=(1.0, 1.6, 1.1, 1.2), verdict=("good", "poor", "good", "fair"),
         name=("English", "Finnish") * 2, reason=("few tokens", "many tokens") * 2,
-        tokens_per_word=(1.2, 2.4, 1.3, 1.5), unknown_tokens=(0.0, 0.02, 0.0, 0.001),
+        tokens_per_word=(1.2, 2.4, 1.3, 1.5), one_token_words=(0.8, 0.4, 0.9, 0.7),
+        unknown_tokens=(0.0, 0.02, 0.0, 0.001),
     ),
     "nsl": _measured(
         nsl=(1.02, 1.4, 0.99, 1.1), tokens_per_character=(0.23, 0.3, 0.24, 0.25),

@@ -71,6 +71,38 @@ def test_unknown_tokens_lose_text(tmp_path: Path) -> None:
     assert kinds()["check"].finding([row]) is None  # few tokens, but not the best tokenizer
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "tokens", "words", "types"),
+    [
+        (False, ["talo", "Ġtalo", "Ġ12"], 4 / 6, 3 / 5),
+        (True, ["Ġtalo", "Ġ12", "Ġauton"], 5 / 6, 4 / 5),
+        (None, ["talo", "12"], 4 / 6, 3 / 5),
+    ],
+)
+def test_words_in_one_token(
+    tmp_path: Path, prefixes: bool | None, tokens: list[str], words: float, types: float
+) -> None:
+    """Of "talo", " talo" twice, " 12", " auton" and "a": with a space in front of all text, none,
+    or words without spaces, of which the others are one unknown token."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {name: i for i, name in enumerate(dict.fromkeys(["[UNK]", *letters, *tokens]))}
+    if prefixes is None:
+        tokenizer = Tokenizer(
+            models.WordLevel({name: i for i, name in enumerate(["[UNK]", *tokens])}, "[UNK]")
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    else:
+        scores = [(name, -1.0 if len(name) > 1 else -9.0) for name in vocabulary]
+        tokenizer = Tokenizer(models.Unigram(scores, 0))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefixes)
+        tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.save(str(tmp_path / "own.json"))
+    source = text(tmp_path, "fi.txt", "talo talo talo, 12 (a) auton\n")
+    (row,) = check([str(tmp_path / "own.json")], [source], progress=Silent())
+    assert (row["words"], row["one_token_words"]) == (6, pytest.approx(words))
+    assert row["one_token_types"] == pytest.approx(types)
+
+
 def test_premium_over_parallel_english_only(place: Path, tmp_path: Path) -> None:
     rows = check([str(place / "tok")], [SAMPLE / "parallel"])
     by = {row["language"]: row for row in rows}
@@ -138,12 +170,18 @@ def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -
     assert silent.warnings[0].endswith("; languages are not identified")
 
 
-def test_tokens_per_word_only_where_spaces_separate_words(place: Path, tmp_path: Path) -> None:
+def test_tokens_per_word_only_where_spaces_separate_words(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text(tmp_path, "zh.txt", "今天天气很好。我们去公园。\n")
     text(tmp_path, "ko.txt", "오늘은 날씨가 좋다.\n")
-    rows = {row["language"]: row for row in check([str(place / "tok")], [tmp_path])}
-    assert rows["zh"]["words"] is rows["zh"]["tokens_per_word"] is None
+    silent, notes = Silent(), list[str]()
+    monkeypatch.setattr(silent, "note", notes.append)
+    found = check([str(place / "tok")], [tmp_path], progress=silent)
+    rows = {row["language"]: row for row in found}
+    assert {rows["zh"][name] for name in rows["zh"] if "word" in name} == {None}
     assert rows["ko"]["words"] == 3
+    assert notes == ["zh: no spaces between words, so no numbers about words"]
 
 
 def test_estimates_by_language_are_of_languages_with_an_alphabet() -> None:

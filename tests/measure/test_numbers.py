@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -48,15 +48,32 @@ def ids(tokenizer: Any, documents: Sequence[str]) -> list[int]:
     return [int(index) for text in documents for index in tokenizer.encode(text)]
 
 
-def sizes(documents: Sequence[str], tokens: int) -> dict[str, Any]:
-    """What rows say of a text; a word has a letter, a mark or a digit."""
-    text = "".join(documents)
-    words = [word.decode() for one in documents for word in split(BPE.pattern, one.encode())]
-    number = sum(any(unicodedata.category(c)[0] in "LMN" for c in word) for word in words)
-    return {
+def sizes(documents: Sequence[str], tokenizer: Any, with_whole: bool = True) -> dict[str, Any]:
+    """What rows say of a text; a word has a letter, a mark or a digit.
+
+    A word is one token if the tokens of its document begin and end where it does, and not within.
+    """
+    text, tokens = "".join(documents), len(ids(tokenizer, documents))
+    words: list[tuple[bytes, bool]] = []
+    for document in documents:
+        parts = [tokenizer.token_bytes(index) for index in ids(tokenizer, [document])]
+        cuts, place = {0, *accumulate(map(len, parts))}, 0
+        for word in split(BPE.pattern, document.encode()):
+            if any(unicodedata.category(c)[0] in "LMN" for c in word.decode()):
+                words.append((word, cuts.isdisjoint(range(place + 1, place + len(word)))))
+            place += len(word)
+    letters = [c for c in text if unicodedata.category(c)[0] in "LM"]
+    spaced = 2 * sum(c in "日本" for c in letters) < max(1, len(letters))
+    number = len(words) if spaced else None
+    shares = {
+        f"one_token_{name}": sum(whole for _, whole in those) / len(those) if number else None
+        for name, those in (("words", words), ("types", {*words}))
+    }  # fmt: skip
+    return (shares if with_whole else {}) | {
         "documents": len(documents), "characters": len(text), "bytes": len(text.encode()),
         "words": number, "tokens": tokens, "tokens_per_character": tokens / len(text),
-        "tokens_per_byte": tokens / len(text.encode()), "tokens_per_word": tokens / number,
+        "tokens_per_byte": tokens / len(text.encode()),
+        "tokens_per_word": number and tokens / number,
     }  # fmt: skip
 
 
@@ -105,14 +122,15 @@ def test_nsl(
     ]  # fmt: skip
     assert len(rows) == len(expected)
     for row, (source, name, documents, label, tokenizer) in zip(rows, expected, strict=True):
-        tokens, reference = len(ids(tokenizer, documents)), reference_tokens(tok, name, documents)
+        reference = reference_tokens(tok, name, documents)
         names = {"text": source, "language": name, "tokenizer": label, "size": tokenizer.size}
         assert {key: row[key] for key in names} == names
         if not "".join(documents).strip():
             continue
-        check(row, sizes(documents, tokens) if row["words"] else {"tokens": tokens})
+        expected_sizes = sizes(documents, tokenizer)
+        check(row, expected_sizes)
         assert row["reference_tokens"] == reference
-        assert row["nsl"] == (tokens / reference if reference else None)
+        assert row["nsl"] == (expected_sizes["tokens"] / reference if reference else None)
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -142,7 +160,7 @@ def test_fairness(
         }
         for name, tokenizer in own.items():
             row, reference = found[label, name], reference_tokens(tok, name, lines[name])
-            expected = sizes(lines[name], tokens[name])
+            expected = sizes(lines[name], tokenizer, with_whole=False)
             check(row, expected)
             assert row["premium"] == (tokens[name] / tokens[pivot] if pivot in tokens else None)
             assert row["nsl"] == (tokens[name] / reference if reference else None)

@@ -69,7 +69,7 @@ def show(call: Call, arguments: Arguments, plot: Plot = None, json: Json = False
     rows = call(tokenizers=specs, texts=texts)
     verdicts = [{**row, "text": f"{row['verdict']}: {row['reason']}"} for row in rows]
     tables = [
-        ("Tokens per word, character and byte", rows, columns(rows)),
+        ("Tokens per word and character, words in one token", rows, columns(rows)),
         ("Verdicts", verdicts, VERDICTS),
     ]
     if call.values.get("robust"):
@@ -94,7 +94,8 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     columns = [
         *parse_columns(
             "name=language, tokenizer, tokens:int, tokens_per_word=/word:ratio, "
-            "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, excess=vs mono:ratio, "
+            "one_token_words=1 token:ratio, "
+            "tokens_per_character=/char:ratio, excess=vs mono:ratio, "
             "byte_tokens=bytes:ratio"
         )
     ]

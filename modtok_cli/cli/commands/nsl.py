@@ -10,7 +10,8 @@ from modtok_cli.measure.nsl import nsl
 
 COLUMNS = parse_columns(
     "text, language=lang, tokenizer, size:int, tokens:int, nsl=NSL:ratio, "
-    "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, tokens_per_word=/word:ratio"
+    "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, tokens_per_word=/word:ratio, "
+    "one_token_words=1 token:ratio"
 )
 BOUNDARIES = parse_columns("morph_score=MorphScore:ratio, boundary_f1=boundary F1:ratio")
 WORKSPACE_TOKENIZER = "tokenizer"
@@ -42,7 +43,9 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     """
     rows = call(tokenizers=tokenizers_of(call))
     columns = (*COLUMNS, *BOUNDARIES) if "morphemes" in call.values else COLUMNS
-    emit_rows(rows, columns, title="NSL and tokens per character, byte and word", json=json)
+    emit_rows(
+        rows, columns, title="NSL, tokens per character and word, words in one token", json=json
+    )
     emit_plot(call.say, plot, rows, "nsl")
 
 

@@ -25,6 +25,7 @@ def _check_charts(rows: Sequence[Row]) -> list[Chart]:
     return [dots(group, "excess", title + on, axis, reference=1.0) for on, group in by_text(rows)]
 
 
+_ONE_TOKEN = "Share of words in one token"
 _VERDICTS = parse_columns("language, tokenizer, verdict, reason")
 
 
@@ -33,6 +34,8 @@ def _check_tables(rows: Sequence[Row]) -> list[Table]:
     for on, group in by_text(rows):
         tables.append(table_of(f"Verdicts{on}", group, _VERDICTS, left=4, prose=True))
         tables.append(language_table(group, "tokens_per_word", f"Tokens per word{on}"))
+        table = language_table(group, "one_token_words", _ONE_TOKEN + on, least=False)
+        tables.append(table)
     return tables
 
 
@@ -84,11 +87,12 @@ def _per_character_chart(rows: Sequence[Row], on: str = "") -> Chart:
 def nsl_tables(rows: Sequence[Row]) -> list[Table]:
     """NSL, tokens per character and MorphScore, where a row has them."""
     return [
-        language_table(group, key, name + on, least=key != "morph_score")
+        language_table(group, key, name + on, least=key not in ("morph_score", "one_token_words"))
         for on, group in by_text(rows)
         for key, name in (
             ("nsl", "NSL"),
             ("tokens_per_character", "Tokens per character"),
+            ("one_token_words", _ONE_TOKEN),
             ("morph_score", "MorphScore"),
         )
         if any(row.get(key) is not None for row in group)
