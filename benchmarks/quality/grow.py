@@ -35,10 +35,10 @@ import torch
 import transformers
 
 from benchmarks import common
+from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.grow import _learned, _splits, extended
 from modtok_cli.construct.held_out import segmented
-from modtok_cli.construct.request import Request
 from modtok_cli.learn.merges import MAX_UNSPACED
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.model.hf.transplant import transplant
@@ -87,8 +87,7 @@ def rows(file: TokenizerFile, language: str, data: Path, texts: Path):
     counts = count_corpus([data / f"{language}.jsonl.zst"], pretokenizer=splits)
     held = count_corpus([texts / f"{language}.txt"], pretokenizer=splits)
     words = len((texts / f"{language}.txt").read_text("utf-8").split())
-    request = Request(Path("x"), k=SIZES[-1])
-    continued = _learned(file, language, counts, request, MAX_UNSPACED)
+    continued = _learned(file, language, counts, SIZES[-1], MAX_UNSPACED, SILENT)
     methods = {"continued": continued}
     if not file.form.of_characters:
         methods["union"] = union(file, counts)
@@ -265,10 +264,9 @@ def grown_models(base, options: argparse.Namespace, language: str):
     source = data / f"{language}.jsonl.zst"
     documents = list(islice(common.texts(source), DOCUMENTS))
     counts = count_corpus([source], pretokenizer=_splits(file))
-    request = Request(Path("x"), k=SIZES[-1])
     end = file.ids["<|endoftext|>"]
     old = base.model.embed_tokens.weight.float()
-    grown = extended(file, _learned(file, language, counts, request, MAX_UNSPACED))
+    grown = extended(file, _learned(file, language, counts, SIZES[-1], MAX_UNSPACED, SILENT))
     united = extended(file, union(file, counts))
     encode = Subtokenizer(Library(grown)).encode_batch
     is_new = torch.arange(grown.size) >= file.size

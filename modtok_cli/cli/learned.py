@@ -1,4 +1,4 @@
-"""Calls of learners, and their result as a table."""
+"""Settings of learners in modtok.toml, and the report of a learner as a table."""
 
 from modtok_cli.cli.command import Call
 from modtok_cli.cli.output import Column, emit_rows
@@ -13,8 +13,8 @@ _FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio", **_PER_WORD}
 _NO_SETTINGS = {"append", "remove", "data", "output", "references", "threads", "force"}
 
 
-def learned(call: Call) -> BuildReport:
-    """Call a learner.
+def leave_out_unused(call: Call) -> None:
+    """Leave out settings of modtok.toml that are for other calls of the learner.
 
     modtok.toml does not choose a tokenizer to extend, and what it says of settings is for new
     tokenizers: only an option of the command line can disagree with an existing one.
@@ -22,8 +22,6 @@ def learned(call: Call) -> BuildReport:
     call.leave_out_settings(["output" if "tokenizer" in call.explicit else "tokenizer"])
     if "append" in call.values or "remove" in call.values:
         call.leave_out_settings(call.values.keys() - _NO_SETTINGS)
-    report: BuildReport = call()
-    return report
 
 
 def emit_report(report: BuildReport, *, title: str, json: bool) -> None:

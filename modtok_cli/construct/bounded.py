@@ -10,7 +10,7 @@ from threading import Condition
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import no_text
-from modtok_cli.construct.request import Request
+from modtok_cli.construct.request import TrainingText
 from modtok_cli.learn.merges import can_learn, learning_memory
 from modtok_cli.text.corpus import check_pattern, checked_memory, count_into
 from modtok_cli.text.frequent import Frequent, StoredCounts
@@ -53,7 +53,7 @@ class Room:
 class BoundedCounts:
     """Count tables of some languages in `scratch`, read when there is room to learn from them.
 
-    What is left out depends on the text and on `request.memory`, not on the threads. A language
+    What is left out depends on the text and on `text.memory`, not on the threads. A language
     whose only file is a count table is not counted again.
 
     Raises:
@@ -63,13 +63,13 @@ class BoundedCounts:
 
     def __init__(
         self,
-        request: Request,
+        text: TrainingText,
         files: Mapping[str, Sequence[Path]],
         pretokenizer: PreTokenizer,
         scratch: Path,
         progress: Progress,
     ) -> None:
-        memory = checked_memory(request.memory, LEAST) or LEAST
+        memory = checked_memory(text.memory, LEAST) or LEAST
         self._room = Room(memory - BASE)
         self._pretokenizer = pretokenizer
         self._scratch = scratch
@@ -83,14 +83,14 @@ class BoundedCounts:
                 self._paths[language] = paths[0]
         waiting = [name for name, path in self._paths.items() if path.parent == scratch]
         most = max(1, self._room.size // _PER_THREAD)
-        threads = min(request.threads or cores(), most, len(waiting) or 1)
+        threads = min(text.threads or cores(), most, len(waiting) or 1)
 
         def count(language: str, advance: Advance) -> None:
             header = count_into(
                 self._paths[language],
                 language,
                 files[language],
-                request.reading.of(language),
+                text.reading.of(language),
                 (),
                 progress=progress,
                 advance=advance,

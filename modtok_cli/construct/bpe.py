@@ -32,7 +32,7 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
@@ -52,12 +52,12 @@ class Separate(Learner):
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> PlainFiles | None:
+    def check_output(self, destination: Destination, languages: Sequence[str]) -> PlainFiles | None:
         """As of a modular directory: each file has the settings of its learner."""
-        place = request.output
+        place = destination.path
         refuse_others(place, self._is_ours)
-        if request.force or is_vacant(place):
-            check_new(place, force=request.force)
+        if destination.force or is_vacant(place):
+            check_new(place, force=destination.force)
             return None
         files = {path.name: read_file(path) for path in sorted(place.glob("*.json"))}
         if not files:  # a link to nothing or to an empty directory
@@ -208,7 +208,19 @@ def bpe(
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
     kind = JointBpe if joint else SeparateBpe
-    return construct(kind, bpe, locals(), "bpe-joint" if joint else "bpe")
+    options = LearnerOptions(
+        bpe,
+        k,
+        specials,
+        default_specials,
+        joint=joint,
+        min_count=min_count,
+        max_unspaced=max_unspaced,
+        pretokenizer=pretokenizer,
+    )
+    text = TrainingText(data, languages, reading, threads, memory)
+    destination = Destination(output or ("bpe-joint" if joint else "bpe"), force=force)
+    return construct(kind, options, text, destination, progress)
 
 
 def plain_row(model: Mapping[str, Any]) -> dict[str, int]:

@@ -31,7 +31,7 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.prune import (
@@ -158,7 +158,7 @@ class UnitedBpe(Learner):
             else:
                 most = self.settings.superwords
                 tokens = choose_with_superwords(counts, phrases, wide, self.k, most, **options)
-            if work.request.references:
+            if work.references.wanted:
                 reference = reference_of(language, counts, self.k, wide)
                 work.references.ready[language] = reference
             work.words.certify(language, wide)
@@ -297,4 +297,25 @@ def bpe_merge(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    return construct(UnitedBpe, bpe_merge, locals())
+    options = LearnerOptions(
+        bpe_merge,
+        k,
+        specials,
+        default_specials,
+        whole_characters=whole_characters,
+        superwords=superwords,
+        min_count=min_count,
+        max_unspaced=max_unspaced,
+        pretokenizer=pretokenizer,
+    )
+    text = TrainingText(data, languages, reading, threads, memory)
+    destination = Destination(
+        output or tokenizer or "tokenizer",
+        tokenizer,
+        append=append,
+        remove=remove,
+        references=references,
+        force=force,
+        journal_seconds=journal_seconds,
+    )
+    return construct(UnitedBpe, options, text, destination, progress)

@@ -12,12 +12,11 @@ import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import Option, options_of
+from modtok_cli.base.option import Option
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
-from modtok_cli.construct.grow import GROWTH, grow_published, is_published
+from modtok_cli.construct.grow import grow_published, is_published
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.monolingual import reference_json, reference_of
@@ -34,11 +33,11 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.text.counts import WordCounts
@@ -65,11 +64,11 @@ class SequentialBpe(Learner):
 
     @property
     def segmentation(self) -> str:
-        """Of the tokenizer; the merges are learned in either case."""
+        """The segmentation of the tokenizer. Merges are learned for either."""
         return str(self.settings.segmentation)
 
     def check(self) -> None:
-        """Also what `SequentialLearner` checks."""
+        """Check budget, special tokens, and the settings of `SequentialLearner`."""
         super().check()
         self._begin(None)
 
@@ -83,29 +82,31 @@ class SequentialBpe(Learner):
         )
 
     def workers(self, threads: int) -> int:
-        """The calling thread learns, and shares the rest."""
+        """One thread less than there are, since the calling thread learns."""
         return max(1, super().workers(threads) - 1)
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
-        """Alphabetical, or as requested; the order by size is known after counting."""
+        """Sort the languages, or keep the order of the user; `learn` sorts them by size."""
         if self._is_extension or self.settings.order == "given":
             # `languages` are labels in use, `requested` may be other codes of theirs.
             labels = (matching(name, languages) for name in requested or sorted(languages))
             return list(dict.fromkeys(name for those in labels for name in those))
         return sorted(languages)
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> ModularTokenizer | None:
-        """The order of the languages matters, and by size it is not known yet."""
-        return check_modular(request, self, languages, ordered=self.settings.order != "size")
+    def check_output(
+        self, destination: Destination, languages: Sequence[str]
+    ) -> ModularTokenizer | None:
+        """Compare the order of the languages too, unless it is by size and not known yet."""
+        return check_modular(destination, self, languages, ordered=self.settings.order != "size")
 
     def start(self, base: ModularTokenizer) -> None:
-        """Keep all ids and merges of `base`."""
+        """Continue from `base`, whose ids and merges stay."""
         self._is_extension = True
         self._begin(base.learned())
         self._token_counts = list(base.token_counts)
 
     def state(self) -> JournalState:
-        """All merges, token counts and seconds so far."""
+        """Return the merges, token counts and seconds so far."""
         learned = self._learner.result()
         notes = {
             "languages": learned.languages,
@@ -125,7 +126,7 @@ class SequentialBpe(Learner):
         return [*seconds]
 
     def learn(self, work: Work) -> None:
-        """One language after the other; counting and references run in the background."""
+        """Learn one language after the other, while others are counted and references learned."""
         languages = work.languages
         by_size = self.settings.order == "size" and not self._is_extension
         work.words.start(work.languages, None if by_size else _AHEAD)
@@ -134,52 +135,57 @@ class SequentialBpe(Learner):
         with work.progress.task("languages", total=len(languages), unit="languages") as task:
             for language in languages:
                 with work.words.learning(language) as counts:
-                    self._add(language, counts, work)
+                    is_first = not self._learner.languages
+                    if not is_first:
+                        self._start_reference(language, counts, work)
+                    began = time.perf_counter()
+                    self._learner.add(language, counts, progress=work.progress)
+                    if is_first:
+                        self._take_first(language, counts, work)
+                    if self.segmentation == FEWEST_TOKENS:
+                        self._start_token_counts(counts, work)
+                    self.seconds[language] = round(time.perf_counter() - began, 3)
                 task.advance(1)
                 if language != languages[-1]:
                     work.keep()
 
-    def _add(self, language: str, counts: WordCounts, work: Work) -> None:
-        is_first = not self._learner.languages
-        if not is_first:
-            work.references.make(
-                language,
-                reference_json,
-                language,
-                counts,
-                self.k,
-                self.specials,
-                max_unspaced=self.max_unspaced,
-                progress=HiddenProgress(work.progress),
-            )
-        began = time.perf_counter()
-        self._learner.add(language, counts, progress=work.progress)
-        if is_first:
-            # The first language is learned without others: T is its own reference.
-            work.references.make(
-                language, reference_of, language, counts, self.k, self._learner.merges
-            )
-            work.words.certify(language, self._learner.merges)
-        if self.segmentation == FEWEST_TOKENS:
-            member = self._learner.token_members[-1]
-            row = work.submit(_token_counts, counts, self._learner.merges, member)
-            self._token_counts.append(row.result() if work.words.bounded is not None else row)
-        self.seconds[language] = round(time.perf_counter() - began, 3)
+    def _start_reference(self, language: str, counts: WordCounts, work: Work) -> None:
+        work.references.make(
+            language,
+            reference_json,
+            language,
+            counts,
+            self.k,
+            self.specials,
+            max_unspaced=self.max_unspaced,
+            progress=HiddenProgress(work.progress),
+        )
+
+    def _take_first(self, language: str, counts: WordCounts, work: Work) -> None:
+        """The first language is learned without others: T is plain BPE and its own reference."""
+        merges = self._learner.merges
+        work.references.make(language, reference_of, language, counts, self.k, merges)
+        work.words.certify(language, merges)
+
+    def _start_token_counts(self, counts: WordCounts, work: Work) -> None:
+        member = self._learner.token_members[-1]
+        row = work.submit(_token_counts, counts, self._learner.merges, member)
+        self._token_counts.append(row.result() if work.words.bounded is not None else row)
 
     def _finished_token_counts(self) -> list[Int64Array]:
-        """Token counts of each language; waits for those in progress."""
+        """Wait for the token counts of each language and return them."""
         counts = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
         self._token_counts = list(counts)
         return counts
 
     def result(self, work: Work) -> ModularTokenizer:
-        """T after the last language."""
+        """Return the tokenizer after the last language."""
         is_fewest = self.segmentation == FEWEST_TOKENS
         token_counts = self._finished_token_counts() if is_fewest else None
         return self.made(self._learner.result(), work, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, adopted and new tokens, size of T after the language."""
+        """Return tokens, adopted and new tokens, and the size of T after each language."""
         known = np.arange(output.size) < len(self.specials) + 256
         rows, basic = [], int(known.sum())
         for i, language in enumerate(output.languages):
@@ -200,7 +206,7 @@ class SequentialBpe(Learner):
 
 
 def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) -> Int64Array:
-    """How often a segmentation into fewest tokens uses each of the tokens `member` (n,); (n,)."""
+    """Count how often words in fewest tokens use each of the tokens `member` (n,); returns (n,)."""
     tokens = Vocabulary(merges.specials, merges.token_data, merges.token_offsets).take(member)
     return count_tokens(counts, tokens.tokens(), len(merges.specials))
 
@@ -280,11 +286,27 @@ def bpe_seq(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    arguments = locals()
+    options = LearnerOptions(
+        bpe_seq,
+        k,
+        specials,
+        default_specials,
+        order=order,
+        passes=passes,
+        segmentation=segmentation,
+        min_count=min_count,
+        max_unspaced=max_unspaced,
+        pretokenizer=pretokenizer,
+    )
+    text = TrainingText(data, languages, reading, threads, memory)
+    destination = Destination(
+        output or tokenizer or "tokenizer",
+        tokenizer,
+        append=append,
+        references=references,
+        force=force,
+        journal_seconds=journal_seconds,
+    )
     if append is not None and tokenizer is not None and is_published(Path(tokenizer)):
-        for name, option in options_of(bpe_seq).items():
-            if name not in GROWTH and arguments[name] not in (None, (), name == "default_specials"):
-                raise UsageError("is not for a published tokenizer", where=option.flag)
-        request = Request.of(arguments)
-        return grow_published(request, MAX_UNSPACED if max_unspaced is None else max_unspaced)
-    return construct(SequentialBpe, bpe_seq, arguments)
+        return grow_published(options, text, destination, progress)
+    return construct(SequentialBpe, options, text, destination, progress)

@@ -22,11 +22,12 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
 from modtok_cli.construct.held_out import HeldOut, row_of, segmented, split_only
 from modtok_cli.construct.outputs import prove_unchanged
-from modtok_cli.construct.request import BuildReport, Request
-from modtok_cli.learn.merges import GlobalMerges, grow
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
+from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, grow
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import NONE, PreTokenizer
@@ -56,11 +57,6 @@ from modtok_cli.tokenizer.segmenters.json_frame import added_tokens, ignored_set
 BASE = "base"
 """The language of all tokens of a file that was not adopted before."""
 _MARGIN = 256
-GROWTH = {
-    "append", "tokenizer", "k", "max_unspaced", "specials", "data", "output", "reading", "threads",
-    "force", "references",
-}  # fmt: skip
-"""Options of growth; a published tokenizer has no references."""
 
 
 def is_published(path: Path) -> bool:
@@ -71,57 +67,63 @@ def is_published(path: Path) -> bool:
     return path.is_file() or bool(tokenizers_in(path))
 
 
-def grow_published(request: Request, max_unspaced: int) -> BuildReport:
-    """Add languages to a published tokenizer, `request.k` new tokens for each.
+def grow_published(
+    options: LearnerOptions, text: TrainingText, destination: Destination, progress: Progress
+) -> BuildReport:
+    """Add languages to a published tokenizer, `options.k` new tokens for each.
 
     Raises:
         UsageError: a tokenizer that cannot grow, no number of tokens, or a language that it has.
     """
-    source, output = request.source, request.output
-    if request.k is None:
+    _refuse_others(options, text, destination)
+    source, output, k = destination.source, destination.path, options.k
+    max_unspaced = options.values["max_unspaced"]
+    if max_unspaced is None:
+        max_unspaced = MAX_UNSPACED
+    if k is None:
         raise UsageError(
             "a published tokenizer grows by a number of tokens",
             where="-k",
             remedy="give the number of new tokens for each language, such as -k 8000",
         )
     require(f"{source}: growth", published=["tokenizers"])
-    if request.is_in_place or request.tokenizer is None:
+    if destination.is_in_place:
         raise UsageError("a published tokenizer is not replaced", where="-o", remedy="choose an -o")
-    check_output(output, force=request.force)
-    base = _base(source, request.specials)
+    check_output(output, force=destination.force)
+    base = _base(source, options.specials)
     assert isinstance(base.segmenter, ModularLibrary)
     file, first = base.segmenter.file, _first_id(base, source)
     pretokenizer = _splits(file)
     if left_out := ignored_settings({**file.document, "model": {}}):
-        request.progress.warn(f"{source}: left out: {', '.join(left_out)}")
-    files = language_files(request.data, request.append, request.reading, progress=request.progress)
+        progress.warn(f"{source}: left out: {', '.join(left_out)}")
+    files = language_files(text.data, destination.append, text.reading, progress=progress)
     present = sorted(files.keys() & set(base.languages))
     if present:
         raise UsageError(f"{source} already has {', '.join(present)}", where="--append")
     counted = count_languages(
         files,
         pretokenizer=pretokenizer,
-        reading=request.reading,
-        progress=request.progress,
-        threads=request.threads,
+        reading=text.reading,
+        progress=progress,
+        threads=text.threads,
     )
-    names = [name for name in request.append or () if name in files] or sorted(files)
+    names = [name for name in destination.append or () if name in files] or sorted(files)
     columns = _columns(base)
     corpora, lines = dict(base.corpora), []
     for name in names:
         began = time.perf_counter()
-        counts = to_learn_from(name, counted[name], request.progress)
+        counts = to_learn_from(name, counted[name], progress)
         corpora[name] = corpus_of(counts)
         split = split_only(counts)
         if without := int(counts.counts.sum() - split.counts.sum()):
-            request.progress.warn(
+            progress.warn(
                 f"{name}: {without:,} documents were left out, since they contain added tokens "
                 f"of {source}"
             )
         counts = split
-        grown, line, used = _grown(file, name, counts, request, max_unspaced, first)
-        held = HeldOut.read(files[name], request.reading.of(name), pretokenizer)
-        line |= row_of(name, held, (file, grown), counts, request.progress)
+        grown, line, used = _grown(file, name, counts, k, max_unspaced, first, progress)
+        held = HeldOut.read(files[name], text.reading.of(name), pretokenizer)
+        line |= row_of(name, held, (file, grown), counts, progress)
         file, first = grown, grown.size
         columns[name] = used
         lines.append({**line, "seconds": round(time.perf_counter() - began, 3)})
@@ -129,14 +131,29 @@ def grow_published(request: Request, max_unspaced: int) -> BuildReport:
         file,
         _padded(columns, file.size),
         algorithm="bpe-seq",
-        k=request.k,
+        k=k,
         settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
         corpora=corpora,
     )
     proof = prove_unchanged(tokenizer, base)
     tokenizer.save(output)
-    request.progress.note(f"{output}: {proof}")
+    progress.note(f"{output}: {proof}")
     return BuildReport(output, tokenizer.signature, lines)
+
+
+def _refuse_others(options: LearnerOptions, text: TrainingText, destination: Destination) -> None:
+    """Refuse options that growth does not use. A published tokenizer has no references."""
+    others = {
+        "languages": text.languages,
+        **options.values,
+        "max_unspaced": None,
+        "default_specials": None if options.default_specials else False,
+        "memory": text.memory,
+        "journal_seconds": destination.journal_seconds,
+    }
+    for name, value in others.items():
+        if value is not None:
+            raise UsageError("is not for a published tokenizer", where=options.options[name].flag)
 
 
 def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
@@ -236,23 +253,23 @@ def _grown(
     file: TokenizerFile,
     language: str,
     counts: WordCounts,
-    request: Request,
+    k: int,
     max_unspaced: int,
     first: int,
+    progress: Progress,
 ) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
     """The file with the tokens of a language, from the id `first` on, a row of figures, and the
     tokens that the language uses."""
-    assert request.k is not None
-    merges = _learned(file, language, counts, request, max_unspaced)
+    merges = _learned(file, language, counts, k, max_unspaced, progress)
     grown = extended(file, merges, first)
     ids, _ = segmented(Library(grown), counts)
     used = np.zeros(grown.size, dtype=np.bool_)
     used[ids] = True
     used = grown.closed(used)
     new = len(merges)
-    if new < request.k:
-        request.progress.warn(
-            f"{language}: the text gives {new:,} new tokens, not {request.k:,}; "
+    if new < k:
+        progress.warn(
+            f"{language}: the text gives {new:,} new tokens, not {k:,}; "
             "the tokenizer was written with these"
         )
     line = {
@@ -266,10 +283,14 @@ def _grown(
 
 
 def _learned(
-    file: TokenizerFile, language: str, counts: WordCounts, request: Request, max_unspaced: int
+    file: TokenizerFile,
+    language: str,
+    counts: WordCounts,
+    k: int,
+    max_unspaced: int,
+    progress: Progress,
 ) -> list[tuple[str, str]]:
-    """The new merges, by the names of their parts: at most `request.k`."""
-    assert request.k is not None
+    """The new merges, by the names of their parts: at most k."""
     ids, offsets = segmented(Library(file), counts)
     apart = file.added.copy()  # what no merge joins
     if file.form.of_characters:
@@ -291,12 +312,12 @@ def _learned(
             symbols,
             ends,
             words,
-            file.size + request.k + margin,
+            file.size + k + margin,
             member=np.ones(file.size, dtype=np.bool_),
             merge_member=np.ones(len(file.merges), dtype=np.bool_),
             max_unspaced=max_unspaced,
             label=language,
-            progress=request.progress,
+            progress=progress,
         ).merges
         new: list[tuple[str, str]] = []
         made: dict[int, str] = {}
@@ -306,8 +327,8 @@ def _learned(
                 continue  # the file has it, though it does not reach it here; it stays as it is
             made[result] = parts[0] + parts[1]
             new.append((parts[0], parts[1]))
-        if len(new) >= request.k or learned.tokens - file.size < request.k + margin:
-            return new[: request.k]
+        if len(new) >= k or learned.tokens - file.size < k + margin:
+            return new[:k]
         margin *= 4
 
 

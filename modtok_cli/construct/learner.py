@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.outputs import check_modular
-from modtok_cli.construct.request import Request, check_specials
+from modtok_cli.construct.request import Destination, check_specials
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.merges import LearnedMerges, check_budget
 from modtok_cli.learn.pieces import LearnedPieces
@@ -82,13 +82,15 @@ class Learner(LearnerSettings, ABC):
         """Order in which to learn `languages`; `requested`: as the user listed them."""
         return list(languages)
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> LearnedTokenizer | None:
+    def check_output(
+        self, destination: Destination, languages: Sequence[str]
+    ) -> LearnedTokenizer | None:
         """The output that exists with the same settings; None to build it.
 
         Raises:
             UsageError: the output exists and differs, and `force` was not given.
         """
-        return check_modular(request, self, languages, ordered=False)
+        return check_modular(destination, self, languages, ordered=False)
 
     def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
         """Of all that describes this build, what a journal must agree with to be used."""

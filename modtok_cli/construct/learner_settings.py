@@ -22,7 +22,7 @@ class LearnerSettings:
         algorithm: name in the manifest.
         pretokenizer: splits text into the words that are counted; of the setting `pretokenizer`,
             if there is one.
-        settings: values of the options of the construction that `Request` does not have.
+        settings: values of the options of the construction, without k and special tokens.
         first_specials: special tokens that come before the user's.
         optional: settings that are recorded only where they differ from this.
         journal_seconds: least time between two writes of the journal.

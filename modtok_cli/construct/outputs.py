@@ -10,7 +10,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, check_new, clear, is_vacant
 from modtok_cli.construct.learner_settings import LearnerSettings
-from modtok_cli.construct.request import Request
+from modtok_cli.construct.request import Destination
 from modtok_cli.tokenizer.containment import containment
 from modtok_cli.tokenizer.modular_directory import check_place, is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
@@ -19,7 +19,11 @@ REPLACE = "choose another -o, or --force to replace it"
 
 
 def check_modular(
-    request: Request, learner: LearnerSettings, languages: Sequence[str], *, ordered: bool
+    destination: Destination,
+    learner: LearnerSettings,
+    languages: Sequence[str],
+    *,
+    ordered: bool,
 ) -> ModularTokenizer | None:
     """The modular directory that exists with these settings; None to build it.
 
@@ -29,10 +33,10 @@ def check_modular(
     Raises:
         UsageError: something else exists there and `force` was not given.
     """
-    output = request.output
-    if request.force or is_vacant(output):
+    output = destination.path
+    if destination.force or is_vacant(output):
         check_place(output)  # now, not after hours of learning
-        check_new(output, force=request.force)
+        check_new(output, force=destination.force)
         return None
     if not (output / "manifest.json").is_file():
         raise UsageError("exists but is not a tokenizer directory", where=output, remedy=REPLACE)

@@ -24,7 +24,7 @@ class ReferenceTasks:
 
     def __init__(self, wanted: bool, submit: Callable[..., Future[bytes]], waiting: int) -> None:
         self.ready: dict[str, bytes] = {}
-        self._wanted = wanted
+        self.wanted = wanted
         self._submit = submit
         self._waiting = waiting
         self._pending: dict[str, tuple[Future[bytes], Callable[[], bytes]]] = {}
@@ -33,7 +33,7 @@ class ReferenceTasks:
         self, language: str, make: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Make the reference of a language in the background."""
-        if not self._wanted:
+        if not self.wanted:
             return
         call = partial(make, *args, **kwargs)
         for finished in [name for name, (future, _) in self._pending.items() if future.done()]:

@@ -1,16 +1,19 @@
-"""The arguments of every construction, and its report."""
+"""The arguments of every construction (a learner, its text, its output), and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.option import options_of
+from modtok_cli.base.parameters import FilePath, Languages, optional_path
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.text.counts import split_words
-from modtok_cli.text.languages import language_list
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.hf_directory import refuse_joined
 
@@ -19,67 +22,102 @@ DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")
 DEFAULT_K = 24000
 
 
-@dataclass(frozen=True)
-class Request:
-    """Text, output and resources of a construction: the options that learners share.
+class TrainingText:
+    """The text that a construction learns from, and the means to read it.
 
-    `languages`: languages of `data` to learn, None for all; `k`: None for `DEFAULT_K`, or k of the
-    tokenizer that is extended; `tokenizer`: the one that `append` and `remove` change, None for
-    `output` in place; `journal_seconds`: least time between two writes of the journal, None for the
-    learner's. The others are described where they are declared, in `base.parameters`.
+    Attributes:
+        data: directory with the text of each language, or one file.
+        languages: languages of `data` to learn; None for all.
+
+    Raises:
+        UsageError: a list of languages with an empty entry or a repeated language.
     """
 
-    output: Path
-    languages: Sequence[str] | None = None
-    data: Path = Path("data")
-    k: int | None = None
-    specials: Sequence[str] = ()
-    default_specials: bool = True
-    append: Sequence[str] | None = None
-    remove: Sequence[str] | None = None
-    tokenizer: Path | None = None
-    references: bool = False
-    reading: Reading = Reading()
-    threads: int | None = None
-    memory: str | int | None = None
-    force: bool = False
-    progress: Progress = SILENT
-    journal_seconds: float | None = None
+    def __init__(
+        self,
+        data: FilePath = "data",
+        languages: Languages | None = None,
+        reading: Reading = Reading(),
+        threads: int | None = None,
+        memory: str | int | None = None,
+    ) -> None:
+        self.data = path_of(data)
+        self.languages = optional_languages(languages)
+        self.reading = reading
+        self.threads = threads
+        self.memory = memory
 
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any], default: str = "tokenizer") -> Request:
-        """Of the arguments of a public function; `default`: its output.
 
-        With `tokenizer`, that is extended in place by default.
+class Destination:
+    """The output of a construction: a new tokenizer, or an existing one with other languages.
 
-        Raises:
-            UsageError: a list of languages with an empty entry or a repeated language.
-        """
-        values = {each.name: arguments[each.name] for each in fields(cls) if each.name in arguments}
-        for name in ("languages", "append", "remove"):
-            if values.get(name) is not None:
-                flag = "--langs" if name == "languages" else f"--{name}"
-                values[name] = language_list(values[name], flag)
-        tokenizer = values.get("tokenizer")
-        values["output"] = Path(values.get("output") or tokenizer or default)
-        values["tokenizer"] = None if tokenizer is None else Path(tokenizer)
-        values["data"] = Path(values["data"])
-        return cls(**values)
+    Attributes:
+        path: directory that is written.
+        tokenizer: the tokenizer that `append` and `remove` change; None for `path` in place.
+        references: whether monolingual references are learned.
+        force: whether an existing output is replaced.
+        journal_seconds: least time between two writes of the journal; None for the learner's.
+
+    Raises:
+        UsageError: a list of languages with an empty entry or a repeated language.
+    """
+
+    def __init__(
+        self,
+        path: FilePath,
+        tokenizer: FilePath | None = None,
+        *,
+        append: Languages | None = None,
+        remove: Languages | None = None,
+        references: bool = False,
+        force: bool = False,
+        journal_seconds: float | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.tokenizer = optional_path(tokenizer)
+        self.append = optional_languages(append, "--append")
+        self.remove = optional_languages(remove, "--remove")
+        self.references = references
+        self.force = force
+        self.journal_seconds = journal_seconds
 
     @property
     def source(self) -> Path:
         """Directory of the tokenizer to extend."""
-        return self.tokenizer or self.output
+        return self.tokenizer or self.path
 
     @property
     def is_in_place(self) -> bool:
         """Whether an existing tokenizer is replaced by its extension."""
-        return self.source.resolve() == self.output.resolve()
+        return self.source.resolve() == self.path.resolve()
+
+
+class LearnerOptions:
+    """The settings of a learner as the user gave them; None: not given.
+
+    Attributes:
+        options: the options that declare them, by name.
+        values: all but `k` and the special tokens, by name.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        k: int | None = None,
+        specials: Sequence[str] = (),
+        default_specials: bool = True,
+        **values: Any,
+    ) -> None:
+        self.options = options_of(function)
+        self.k = k
+        self.specials = specials
+        self.default_specials = default_specials
+        self.values = values
 
     def special_tokens(self, first: Sequence[str] = ()) -> tuple[str, ...]:
-        """Special tokens: `first`, the default ones, and the user's.
+        """Return the special tokens: `first`, the default ones, and the user's.
 
-        >>> Request(Path("tokenizer"), specials=["<s>"]).special_tokens()
+        >>> LearnerOptions(print, specials=["<s>"]).special_tokens()
         ('<|endoftext|>', '<|pad|>', '<s>')
         """
         known = (*first, *(DEFAULT_SPECIALS if self.default_specials else ()))

@@ -15,7 +15,7 @@ from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.parameters import Budget, DefaultSpecials, JointFlag, Specials
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.states import UnigramState
 from modtok_cli.construct.unigram_models import model_json, tokenizer_of
 from modtok_cli.construct.work import Work
@@ -155,4 +155,7 @@ def unigram(
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
     kind = JointUnigram if joint else SeparateUnigram
-    return construct(kind, unigram, locals(), "unigram-joint" if joint else "unigram")
+    options = LearnerOptions(unigram, k, specials, default_specials, joint=joint)
+    text = TrainingText(data, languages, reading, threads)
+    destination = Destination(output or ("unigram-joint" if joint else "unigram"), force=force)
+    return construct(kind, options, text, destination, progress)

@@ -23,7 +23,7 @@ from modtok_cli.construct.parameters import (
     Specials,
 )
 from modtok_cli.construct.pipeline import construct
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.states import em_mark
 from modtok_cli.construct.unigram import UnigramLearner
 from modtok_cli.construct.unigram_models import (
@@ -71,10 +71,12 @@ class UnitedUnigram(UnigramLearner):
 
     algorithm = "unigram-merge"
 
-    def check_output(self, request: Request, languages: Sequence[str]) -> LearnedTokenizer | None:
+    def check_output(
+        self, destination: Destination, languages: Sequence[str]
+    ) -> LearnedTokenizer | None:
         """Also check the weights, now that the languages are known."""
         parse_weights(self.settings.weights, languages)
-        return super().check_output(request, languages)
+        return super().check_output(destination, languages)
 
     def learn(self, work: Work) -> None:
         """Read or learn every model, unite them, estimate the probabilities."""
@@ -127,7 +129,7 @@ class UnitedUnigram(UnigramLearner):
             self._state.set_em(mark, state)
             work.keep()
 
-        settings, progress, threads = self.settings, work.progress, work.request.threads
+        settings, progress, threads = self.settings, work.progress, work.text.threads
         if all(factors[language] == 1.0 for language in tables):
             # Languages share words; a shared word is then processed once.
             words, weights = [merge_counts(list(tables.values()))], None
@@ -271,5 +273,17 @@ def unigram_merge(
     Raises:
         ModtokError, UsageError: the text, the models, the settings or the output are not usable.
     """
-    arguments = {**locals(), "models": parameters.optional_path(models)}
-    return construct(UnitedUnigram, unigram_merge, arguments)
+    options = LearnerOptions(
+        unigram_merge,
+        k,
+        specials,
+        default_specials,
+        models=parameters.optional_path(models),
+        weights=weights,
+        iterations=iterations,
+    )
+    text = TrainingText(data, languages, reading, threads)
+    destination = Destination(
+        output or "tokenizer", references=references, force=force, journal_seconds=journal_seconds
+    )
+    return construct(UnitedUnigram, options, text, destination, progress)

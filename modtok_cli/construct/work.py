@@ -14,13 +14,14 @@ from types import TracebackType
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import scratch_beside
+from modtok_cli.base.progress import Progress
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.bounded import BoundedCounts
 from modtok_cli.construct.cancellable import CancellableProgress
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.reference_tasks import ReferenceTasks
-from modtok_cli.construct.request import Request
+from modtok_cli.construct.request import Destination, TrainingText
 from modtok_cli.construct.words import Words
 from modtok_cli.tokenizer.manifest import Corpus
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
@@ -32,7 +33,7 @@ class Work:
     Leaving it waits for all threads; with an exception it cancels them.
 
     Attributes:
-        request: what the user requested.
+        text: the text to learn from, and the means to read it.
         languages: languages to learn, in order, without languages in the journal.
         words: the words to learn from.
         references: what subsets will be measured against, if references were requested.
@@ -42,28 +43,30 @@ class Work:
 
     def __init__(
         self,
-        request: Request,
         learner: LearnerSettings,
+        text: TrainingText,
         files: Mapping[str, Sequence[Path]],
-        languages: Sequence[str],
+        destination: Destination,
         journal: JournalDir,
+        progress: Progress,
         base: ModularTokenizer | None = None,
     ) -> None:
-        self.request = request
-        self.languages = list(languages)
-        self.progress = CancellableProgress(request.progress)
+        self.text = text
+        self.languages = list(files)
+        self.progress = CancellableProgress(progress)
+        self._output = destination.path
         self.journal = journal
         self._learner = learner
         self._lock = threading.Lock()
         self._opened = ExitStack()
-        threads = learner.workers(request.threads or os.cpu_count() or 1)
+        threads = learner.workers(text.threads or os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(threads)
         self.submit = self._pool.submit
-        self.words = Words(files, request.reading, learner, self.progress, self.submit)
+        self.words = Words(files, text.reading, learner, self.progress, self.submit)
         self.words.corpora |= base.corpora if base else {}
         # With a limit of memory nothing is done beside learning a language.
-        waiting = threads + 1 if request.memory is None else 0
-        self.references = ReferenceTasks(request.references, self.submit, waiting)
+        waiting = threads + 1 if text.memory is None else 0
+        self.references = ReferenceTasks(destination.references, self.submit, waiting)
 
     def __enter__(self) -> Work:
         return self
@@ -81,12 +84,12 @@ class Work:
 
     def prepare(self) -> None:
         """Count all languages to disk, if memory is bounded."""
-        if self.request.memory is not None:
+        if self.text.memory is not None:
             self.words.bounded = BoundedCounts(
-                self.request,
+                self.text,
                 {language: self.words.files[language] for language in self.languages},
                 self._learner.pretokenizer,
-                self._opened.enter_context(scratch_beside(self.request.output)),
+                self._opened.enter_context(scratch_beside(self._output)),
                 self.progress,
             )
 
@@ -130,4 +133,4 @@ class Work:
         self.references.ready = {name: references[name] for name in done if name in references}
         self.languages = [name for name in self.languages if name not in done]
         if done:
-            self.request.progress.note(f"resuming after {', '.join(done)}")
+            self.progress.note(f"resuming after {', '.join(done)}")

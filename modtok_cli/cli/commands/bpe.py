@@ -1,7 +1,7 @@
 """`modtok bpe`: plain BPE tokenizers, one per language or a joint one."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.learned import emit_report, learned
+from modtok_cli.cli.learned import emit_report, leave_out_unused
 from modtok_cli.construct.bpe import bpe
 
 
@@ -18,4 +18,5 @@ from modtok_cli.construct.bpe import bpe
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    emit_report(learned(call), title="BPE", json=json)
+    leave_out_unused(call)
+    emit_report(call(), title="BPE", json=json)

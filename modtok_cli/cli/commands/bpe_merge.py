@@ -1,7 +1,7 @@
 """`modtok bpe-merge`: union of monolingual vocabularies in fewest tokens."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.learned import emit_report, learned
+from modtok_cli.cli.learned import emit_report, leave_out_unused
 from modtok_cli.construct.bpe_merge import bpe_merge
 
 
@@ -23,4 +23,5 @@ from modtok_cli.construct.bpe_merge import bpe_merge
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    emit_report(learned(call), title="Merged BPE, fewest tokens", json=json)
+    leave_out_unused(call)
+    emit_report(call(), title="Merged BPE, fewest tokens", json=json)

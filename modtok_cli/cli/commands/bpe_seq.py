@@ -1,7 +1,7 @@
 """`modtok bpe-seq`: modular tokenizer by sequential BPE."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.learned import emit_report, learned
+from modtok_cli.cli.learned import emit_report, leave_out_unused
 from modtok_cli.construct.bpe_seq import bpe_seq
 
 
@@ -23,4 +23,5 @@ from modtok_cli.construct.bpe_seq import bpe_seq
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    emit_report(learned(call), title="Sequential BPE", json=json)
+    leave_out_unused(call)
+    emit_report(call(), title="Sequential BPE", json=json)

@@ -1,7 +1,7 @@
 """`modtok unigram`: plain Unigram tokenizers, one per language or a joint one."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.learned import emit_report, learned
+from modtok_cli.cli.learned import emit_report, leave_out_unused
 from modtok_cli.construct.unigram import unigram
 
 
@@ -17,4 +17,5 @@ from modtok_cli.construct.unigram import unigram
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    emit_report(learned(call), title="Unigram", json=json)
+    leave_out_unused(call)
+    emit_report(call(), title="Unigram", json=json)

@@ -1,7 +1,7 @@
 """`modtok unigram-merge`: modular tokenizer from monolingual Unigram models."""
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.learned import emit_report, learned
+from modtok_cli.cli.learned import emit_report, leave_out_unused
 from modtok_cli.construct.unigram_merge import unigram_merge
 
 
@@ -21,4 +21,5 @@ from modtok_cli.construct.unigram_merge import unigram_merge
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    emit_report(learned(call), title="Merged Unigram", json=json)
+    leave_out_unused(call)
+    emit_report(call(), title="Merged Unigram", json=json)
