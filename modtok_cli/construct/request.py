@@ -117,7 +117,7 @@ class LearnerOptions:
     def special_tokens(self, first: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the special tokens: `first`, the default ones, and the user's.
 
-        >>> LearnerOptions(print, specials=["<s>"]).special_tokens()
+        >>> LearnerOptions(check_specials, specials=["<s>"]).special_tokens()
         ('<|endoftext|>', '<|pad|>', '<s>')
         """
         known = (*first, *(DEFAULT_SPECIALS if self.default_specials else ()))
