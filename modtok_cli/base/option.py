@@ -89,6 +89,9 @@ class Option:
         staged: may differ between the stages of a run.
         of_shape: is a field of the model's shape.
         needs: name of a flag without which this option has no meaning.
+        kind_of: the kind of the path that is the value, given the values of all options by name;
+            None if it is none.
+        of: kinds of that path that the option is for, in the plural; () for all (`base.unused`).
     """
 
     help: str
@@ -117,6 +120,8 @@ class Option:
     staged: bool = False
     of_shape: bool = False
     needs: str = ""
+    kind_of: Callable[[Any, Mapping[str, Any]], str | None] | None = None
+    of: tuple[str, ...] = ()
     name: str = ""
     kind: Any = None
     optional: bool = False
@@ -269,6 +274,12 @@ class Option:
 def option(help: str, **facts: Any) -> Any:
     """A dataclass field that is an option; arguments are as in `Option`."""
     return dataclasses.field(default=None, metadata={_KEY: Option(help, **facts)})
+
+
+def option_of(annotation: Any, **facts: Any) -> Option:
+    """The option of a parameter's annotated type, with other facts."""
+    declared: Option = get_args(annotation)[1]
+    return dataclasses.replace(declared, **facts)
 
 
 def options_of(kind: Any) -> Mapping[str, Option]:

@@ -19,6 +19,7 @@ from modtok_cli.base.files import denied, is_there, one_call
 from modtok_cli.base.hub import local_path
 from modtok_cli.base.option import Declared, Option, options_of, parameters_of
 from modtok_cli.base.progress import SILENT, Progress, Silent
+from modtok_cli.base.unused import leave_out
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,6 +118,7 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
         try:
             for name, value in values.arguments.items():
                 values.arguments[name] = located(declared.get(name), value, progress)
+            _leave_out(function, declared, values.arguments)
             with one_call():
                 return function(*values.args, **values.kwargs)
         except ModtokError as error:
@@ -132,6 +134,29 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             raise refusal from error
 
     return call
+
+
+def _leave_out(
+    function: Callable[..., Any],
+    declared: Mapping[str, Option | type[Declared]],
+    arguments: Mapping[str, Any],
+) -> None:
+    """Refuse arguments that the call does not use; defaults were not given."""
+    options: dict[str, Option] = {}
+    values: dict[str, Any] = {}
+    for name, each in declared.items():
+        if isinstance(each, Option):
+            options[name] = each
+            values |= {name: arguments[name]} if arguments.get(name) is not None else {}
+        else:
+            options.update(options_of(each))
+            values.update(arguments[name].given() if arguments.get(name) is not None else {})
+
+    def given(name: str) -> bool:
+        value, default = values.get(name), options[name].default
+        return value is not None and not (type(value) is type(default) and value == default)
+
+    leave_out(function, options, values, given)
 
 
 def located(option: object, value: Any, progress: Progress) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
@@ -22,6 +22,7 @@ from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.memory import peak_bytes
 from modtok_cli.base.option import Option, options_of, parameters_of
 from modtok_cli.base.public import description_of, located, refuse_inputs
+from modtok_cli.base.unused import leave_out
 from modtok_cli.cli import completion
 from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES
@@ -113,16 +114,24 @@ class Call:
         assert isinstance(option, Option)
         return self.values.get(name, option.default)
 
-    def leave_out(self, names: Collection[str], why: str) -> None:
-        """Refuse options of the command line that this call would not use."""
-        every = [(name, option) for name, _, option in self.declaration.options()]
-        every += self.declaration.own.items()
-        given = [each.flag for name, each in every if name in names and name in self.explicit]
-        if given:
-            raise UsageError(f"{why}: omit {', '.join(sorted(given))}")
-        self.leave_out_settings(names)
+    def leave_out_unused(self, others: Mapping[str, Any]) -> None:
+        """Refuse options of the command line that this call does not use, and leave out what
+        modtok.toml says of them: it is for other calls. `others`: values of `show`.
+        """
+        options = {name: each for name, _, each in self.declaration.options()}
+        values = {**self.values, **others}
+        for group in self.groups.values():
+            values |= group
+        self.leave_out(
+            leave_out(
+                self.declaration.function,
+                {**options, **self.declaration.own},
+                values,
+                self.explicit.__contains__,
+            )
+        )
 
-    def leave_out_settings(self, names: Iterable[str]) -> None:
+    def leave_out(self, names: Iterable[str]) -> None:
         """Leave out what modtok.toml says of these options: it is for other calls."""
         others = {*names} - self.explicit
         for values in (self.values, *self.groups.values()):
@@ -338,6 +347,7 @@ def declare(
                 for option in writes:
                     if (path := others.get(option.name)) not in (None, "-"):
                         check_new(Path(path), force=values["force"], flag=option.flag)
+                call.leave_out_unused(others)
                 show(call, **others)
         except ModtokError as error:
             error.rename(_typed((option for option, _ in declared), session.args))

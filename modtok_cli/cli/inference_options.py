@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -71,11 +70,3 @@ def sharing(call: Call, gpus: int, *, reads_input: bool = False) -> Iterator[Pro
         yield processes
     if not processes.first:
         raise typer.Exit
-
-
-def leave_out_of_runs(call: Call, model: Path) -> None:
-    """Refuse options that only a run uses, of a slice or a model of transformers."""
-    from modtok_cli.training.rundir import is_run
-
-    if model.is_dir() and not is_run(model):
-        call.leave_out(("tokenizer", "step"), f"{model} is not a run")

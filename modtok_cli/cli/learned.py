@@ -19,9 +19,9 @@ def leave_out_unused(call: Call) -> None:
     modtok.toml does not choose a tokenizer to extend, and what it says of settings is for new
     tokenizers: only an option of the command line can disagree with an existing one.
     """
-    call.leave_out_settings(["output" if "tokenizer" in call.explicit else "tokenizer"])
+    call.leave_out(["output" if "tokenizer" in call.explicit else "tokenizer"])
     if "append" in call.values or "remove" in call.values:
-        call.leave_out_settings(call.values.keys() - _NO_SETTINGS)
+        call.leave_out(call.values.keys() - _NO_SETTINGS)
 
 
 def emit_report(report: BuildReport, *, title: str, json: bool) -> None:

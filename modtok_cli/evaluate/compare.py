@@ -18,10 +18,11 @@ from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import check_new, write_lines
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.parameters import Limit, Pairs, Shared, TaskData, Tasks
 from modtok_cli.evaluate.results import (
@@ -79,7 +80,13 @@ class _Metric:
     differing: tuple[int, int] | None = None
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not any(Path(values[side]).is_dir() for side in ("first", "second")):
+        yield options_of(compare).keys() - {"first", "second", "resamples"}, "two files are given"
+
+
 @public
+@uses(_unused)
 def compare(
     first: Annotated[
         parameters.FilePath,
@@ -144,8 +151,6 @@ def compare(
     sources = parameters.text_paths(texts) if parameters.is_path(texts) or texts else []
     models = [side for side in sides if side.is_dir()]
     if not models:
-        if names or sources:
-            raise UsageError("--tasks and --text are for models", where=first)
         files = [read_examples(side) for side in sides]
         return compare_examples(files, sides, resamples=resamples, progress=progress)
     if absent := [side for side in sides if not side.exists()]:

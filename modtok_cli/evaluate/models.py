@@ -31,7 +31,7 @@ from modtok_cli.measure.references import Reference, identify
 from modtok_cli.model.generate.route import routing_references
 from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.model.generate.worker_processes import ALONE, Processes
-from modtok_cli.model.load import model_of, open_source
+from modtok_cli.model.load import model_of, open_model
 from modtok_cli.model.source import LANG, ModelSource
 from modtok_cli.text.languages import canonical, language_list, matching, the_one
 from modtok_cli.tokenizer.encoding.encoder import utf8
@@ -252,9 +252,7 @@ def open_models(
     progress: Progress = SILENT,
 ) -> Models:
     """The models of a run, a checkpoint or a slice."""
-    source = open_source(
-        Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress
-    )
+    source = open_model(Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress)
     return Models(
         source,
         dtype=dtype_of(dtype),

@@ -8,14 +8,14 @@ a quarter less, so `excess` is an estimate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, option_of
 from modtok_cli.base.parameters import Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -99,7 +99,7 @@ def _is_text(argument: str) -> bool:
     return argument == "-" or is_text(path) or is_table(path)
 
 
-JudgedTexts = Annotated[Texts, replace(get_args(Texts)[1], python_only=True)]
+JudgedTexts = Annotated[Texts, option_of(Texts, python_only=True)]
 
 
 @public

@@ -3,17 +3,18 @@
 import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, option_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.core.text import hash_spans
 from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.text.corpus import count_files, no_text
@@ -32,10 +33,16 @@ from modtok_cli.tokenizer.protocol import Tokenizer
 SAMPLE_CHARACTERS = 200
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if values.get("texts"):
+        yield ("data",), "TEXT is given"
+
+
 @public
+@uses(_unused)
 def corpus_stats(
     texts: Annotated[
-        parameters.FilePath | Sequence[parameters.FilePath] | None, get_args(parameters.Texts)[1]
+        parameters.FilePath | Sequence[parameters.FilePath] | None, option_of(parameters.Texts)
     ] = None,
     languages: parameters.Langs = None,
     *,

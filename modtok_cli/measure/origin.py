@@ -6,14 +6,14 @@ inserted tokens).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import option_of
 from modtok_cli.base.parameters import Lang, Texts, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -56,7 +56,7 @@ def shares(
     }
 
 
-OriginTokenizer = Annotated[AnyTokenizer, replace(get_args(AnyTokenizer)[1], default="tokenizer")]
+OriginTokenizer = Annotated[AnyTokenizer, option_of(AnyTokenizer, default="tokenizer")]
 
 
 @public

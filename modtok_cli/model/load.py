@@ -1,6 +1,6 @@
 """Load a model from whatever holds one: a run, for any subset of its languages, a slice, a model.
 
-`load(path, inputs, outputs)` is for a single model; `open_source` and `model_of` are its halves.
+`load(path, inputs, outputs)` is for a single model; `open_model` and `model_of` are its halves.
 """
 
 from pathlib import Path
@@ -9,19 +9,21 @@ import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.hub import name_of
+from modtok_cli.base.option import option_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.model.architecture.stored_model import is_hf_directory
+from modtok_cli.base.unused import not_for
 from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.model.hf.hf_model import HfModel
 from modtok_cli.model.hf.hf_source import HfSource
+from modtok_cli.model.kinds import RUN, SLICE, model_kind
+from modtok_cli.model.parameters import RunTokenizer, Step
 from modtok_cli.model.slice.run_source import open_run
-from modtok_cli.model.slice.slice_directory import NAME, SliceSource
+from modtok_cli.model.slice.slice_directory import SliceSource
 from modtok_cli.model.source import ModelSource
 from modtok_cli.model.vocabularies import Side, Vocabularies
-from modtok_cli.training.rundir import is_run
 
 
-def open_source(
+def open_model(
     path: Path,
     *,
     tokenizer: Path | None = None,
@@ -31,27 +33,26 @@ def open_source(
     """Open a run, a checkpoint of one, a slice, or a directory of a model of transformers.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is none of these, or has no `step` or `tokenizer` to choose.
         ModtokError: it is damaged.
     """
-    path = Path(path)
-    if (path / NAME).is_file() or is_hf_directory(path):
-        is_slice = (path / NAME).is_file()
-        if step is not None or tokenizer is not None:
-            what = "a slice" if is_slice else "a model of transformers"
-            raise UsageError(f"is {what}: --step and -t do not apply", where=path)
-        if is_slice:
-            return SliceSource(path)
-        source = HfSource(path)
-        source.directory.warn(progress)
-        if not source.languages:
-            progress.note(f"{name_of(path)} has no languages: its whole vocabulary is used")
-        return source
-    if not is_run(path):
+    kind = model_kind(path)
+    if kind is None:
         what = "is neither a run nor a model" if path.exists() else "does not exist"
         remedy = "pass a directory of modtok pretrain, modtok slice or save_pretrained"
         raise UsageError(what, where=path, remedy=remedy)
-    return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
+    if kind == RUN:
+        return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
+    for each, value in ((Step, step), (RunTokenizer, tokenizer)):
+        if value is not None:
+            raise not_for(option_of(each), kind, path)
+    if kind == SLICE:
+        return SliceSource(path)
+    source = HfSource(path)
+    source.directory.warn(progress)
+    if not source.languages:
+        progress.note(f"{name_of(path)} has no languages: its whole vocabulary is used")
+    return source
 
 
 def model_of(
@@ -90,6 +91,6 @@ def load(
         UsageError: none of these, or a language that it does not have.
         ModtokError: a file is damaged.
     """
-    source = open_source(Path(path), tokenizer=tokenizer, step=step, progress=progress)
+    source = open_model(Path(path), tokenizer=tokenizer, step=step, progress=progress)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return model_of(source, source.vocabularies(inputs, outputs), dtype or source.dtype, where)

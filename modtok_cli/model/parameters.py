@@ -1,9 +1,11 @@
 """Options of trained models, each a type for parameters of public functions."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Languages, languages_option
+from modtok_cli.model.kinds import RUN, model_kind
 
 LATEST = "runs/latest"
 HfModel = Annotated[
@@ -23,10 +25,12 @@ Model = Annotated[
         argument=True,
         metavar="MODEL",
         hub="model",
+        kind_of=lambda path, _: model_kind(Path(path)),
     ),
 ]
 Step = Annotated[
-    int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
+    int | None,
+    Option("Step of the checkpoint; the last one by default.", metavar="N", low=0, of=(RUN,)),
 ]
 Inputs = Annotated[
     Languages | None,
@@ -40,8 +44,9 @@ Gpus = Annotated[
     int,
     Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
 ]
+DtypeName = Literal["float32", "bfloat16", "float16"]
 Dtype = Annotated[
-    Literal["float32", "bfloat16", "float16"] | None,
+    DtypeName | None,
     Option("Dtype of the weights; the dtype of training by default."),
 ]
 RunTokenizer = Annotated[
@@ -52,5 +57,6 @@ RunTokenizer = Annotated[
         metavar="TOKENIZER",
         hub="tokenizer",
         complete="tokenizers",
+        of=(RUN,),
     ),
 ]

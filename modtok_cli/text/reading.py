@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from modtok_cli.base.errors import IN_COMMAND, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.languages import canonical
 
@@ -78,22 +78,6 @@ class Reading(Declared):
                 )
         if self.field == self.lang_field:
             raise UsageError("is the field of the text", where="--lang-field")
-
-    def unread(self, why: str) -> None:
-        """Refuse options of a Python call that reads no text.
-
-        A command does so itself: it knows what modtok.toml says for other calls.
-
-        Raises:
-            UsageError: says `why`, and names them.
-        """
-        if IN_COMMAND.get():
-            return
-        options = options_of(Reading)
-        given = [options[name].flag for name, value in self.given().items() if name in options
-                 and value != options[name].default]  # fmt: skip
-        if given:
-            raise UsageError(f"{why}: omit {', '.join(sorted(given))}")
 
     @property
     def language_field(self) -> str | None:

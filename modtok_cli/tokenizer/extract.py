@@ -1,6 +1,6 @@
 """`modtok extract`: the tokenizer of some languages, or of the tokens most frequent in a text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +9,11 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.readers import read_batches
@@ -29,7 +30,14 @@ from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not values.get("on"):
+        yield options_of(Reading), "no text is read without --text"
+        yield ("top_k", "coverage"), "--text and -k or --coverage require each other"
+
+
 @public
+@uses(_unused)
 def extract(
     tokenizer: ModularSource = "tokenizer",
     languages: Langs = None,
@@ -113,9 +121,7 @@ def extract(
         opened = spec.full() if chosen is None else spec.subset(chosen)
     else:
         opened = open_tokenizer(spec, progress=progress)
-    if not selects:
-        reading.unread("no text is read without --text")
-    else:
+    if selects:
         texts = text_paths(on)
         opened = most_used(opened, top_k, texts, reading, progress, coverage=coverage)
     assert isinstance(opened, Subtokenizer)

@@ -243,7 +243,7 @@ def test_fetch(
         ("slice runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
         ("slice s --append fi --langs fr", "--append adds languages to both sides"),
         ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
-        ("slice draft --langs fr --head list.txt -o s", "is for slices without --head"),
+        ("slice draft --langs fr --head list.txt -o s", "not for drafts (--head)"),
         ("generate", "no prompt given"),
         ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("cost --model 3b", "model size '3b' does not exist"),

@@ -103,13 +103,22 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("adopt model --coverage 0", "coverage 0.0 is not between 0 and 1"),
         ("adopt model --langs sv", "no text of language 'sv'"),
         ("slice model -o part", "no tokens selected"),
-        ("slice model -t adopted --langs fr --data x -o part", "--data is for slices without"),
-        ("slice model --head ids.txt --langs fr -o part", "--langs is for slices without --head"),
-        ("slice model --head ids.txt --bos -o part", "--bos is for slices"),
+        (
+            "slice model -t adopted --langs fr --data x -o part",
+            "has the tokens of each language: omit",
+        ),
+        (
+            "slice model --head ids.txt --langs fr -o part",
+            "models, not for drafts (--head); omit",
+        ),
+        (
+            "slice model --head ids.txt --bos -o part",
+            "--bos is for runs of modtok",
+        ),
         ("slice model --langs fr", "no output directory given"),
         ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
         ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit -k"),
-        ("slice data --langs fr --from x -o part", "--from is for --append"),
+        ("slice data --langs fr --from x -o part", "--from is for slices of runs, not for runs"),
         ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name them"),
@@ -121,7 +130,10 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
         ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
         ("export model --field body -o part", "no text is read without --probe: omit --field"),
-        ("export model -t adopted --step 4", "model is not a run: omit --step, -t"),
+        (
+            "export model -t adopted --step 4",
+            "model: --step is for runs of modtok pretrain, not",
+        ),
         ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
         status, _, err = here(*line.split())

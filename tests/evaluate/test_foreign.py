@@ -23,7 +23,7 @@ from modtok_cli.evaluate.bits import compare_directories
 from modtok_cli.evaluate.evaluate import evaluate_bpb
 from modtok_cli.evaluate.lm import ModtokLM
 from modtok_cli.measure.texts import load_texts
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 from modtok_cli.text.reading import Reading
 
 from .test_mcq import request
@@ -88,7 +88,7 @@ def test_likelihoods_of_lm_eval(tmp_path: Path, kind: str, padding: int) -> None
     found = ours.loglikelihood(asked)
     assert [nats for nats, _ in found] == pytest.approx([nats for nats, _ in expected], abs=1e-3)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
-    assert open_source(path).begins == ("none" if kind == "byte-level" else "<s>")
+    assert open_model(path).begins == ("none" if kind == "byte-level" else "<s>")
     # A choice that the context has no space for with what precedes it.
     context, choice = "a " * 100, " b"
     assert not ours.fits(context, [choice])
@@ -98,7 +98,7 @@ def test_settings_of_transformers_decide_what_begins_a_text(tmp_path: Path) -> N
     """They take precedence over what tokenizer.json does."""
     path = save(tmp_path / "none", "prepend", int, add_bos_token=False)
     model = load(path)
-    assert open_source(path).begins == "none"
+    assert open_model(path).begins == "none"
     assert model.prompt("Le roi") == model.encode_in("Le roi")
     assert model.prompt("") == [1]
     path = save(tmp_path / "some", "byte-level", int, add_bos_token=True)

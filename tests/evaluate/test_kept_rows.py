@@ -196,7 +196,7 @@ def test_two_models_are_compared(few_steps: Path, tmp_path: Path, capsys: Any) -
     with pytest.raises(UsageError, match="nothing to compare the models on"):
         compare(few_steps, part, data=TASKS, languages="fr")
     write_lines(tmp_path / "a.jsonl", [])
-    with pytest.raises(UsageError, match="are for models"):
+    with pytest.raises(UsageError, match="two files are given: omit tasks"):
         compare(tmp_path / "a.jsonl", tmp_path / "a.jsonl", tasks="facts")
     with pytest.raises(UsageError, match="is a model, and the other is a file"):
         compare(few_steps, tmp_path / "a.jsonl", texts=TEXT)

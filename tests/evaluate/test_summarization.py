@@ -19,7 +19,7 @@ from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, rouge, words
-from modtok_cli.model.load import open_source
+from modtok_cli.model.load import open_model
 
 
 def written(path: Path, *rows: Any) -> Path:
@@ -64,7 +64,7 @@ def test_scores_are_the_means_of_the_examples(few_steps: Path, data: Path, infer
 
 
 def test_long_document_is_truncated_at_its_end(few_steps: Path) -> None:
-    model = Models(open_source(few_steps)).of(Infer(("fr",)))
+    model = Models(open_model(few_steps)).of(Infer(("fr",)))
     text = Example("1", "La ville est belle et le chat dort. " * 60, "Oui.")
     found = prompt_of(TASKS["sum"], model, [text], text, max_tokens=32)
     assert (found.cut, found.shots) == (True, 0)

@@ -20,7 +20,7 @@ from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import SEED, resampled_sums
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.model.generate.sliced_model import SlicedModel
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 from modtok_cli.model.slice.slice import slice as slice_model
 
 TASKS = SAMPLE / "tasks"
@@ -29,7 +29,7 @@ SMALL = {"shots": 2, "max_tokens": 12, "limit": 6}
 
 @pytest.fixture(scope="module")
 def models(few_steps: Path) -> Models:
-    return Models(open_source(few_steps))
+    return Models(open_model(few_steps))
 
 
 def lines(language: str) -> list[str]:

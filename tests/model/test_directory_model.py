@@ -25,7 +25,7 @@ from modtok_cli.model.generate.score import score
 from modtok_cli.model.hf.hf_model import HfModel
 from modtok_cli.model.hf.hf_source import HfSource
 from modtok_cli.model.hf.model_directory import ModelDirectory
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 
 from .test_sliced_families import build as build_other
 
@@ -105,11 +105,11 @@ def test_languages_are_refused(tmp_path: Path) -> None:
     path = build(tmp_path / "model", "Qwen2")
     with pytest.raises(UsageError, match=r"is a model without languages; leave --langs, --in,"):
         load(path, ["fr"])
-    with pytest.raises(UsageError, match="--step and -t do not apply"):
+    with pytest.raises(UsageError, match="--step is for runs of modtok pretrain, not for Hug"):
         load(path, step=3)
     with pytest.raises(UsageError, match="one vocabulary, there is nothing to choose"):
         Generator(path, ("auto",))
-    models = Models(open_source(path))
+    models = Models(open_model(path))
     assert models.of(Infer("full")) is models.of(Infer("full")).with_vocabulary("full")
     config = path / "config.json"
     config.write_bytes(orjson.dumps({**orjson.loads(config.read_bytes()), "model_type": "t5"}))

@@ -20,7 +20,7 @@ from modtok_cli.model.architecture.sizes import shape_of
 from modtok_cli.model.cost.cost import cost
 from modtok_cli.model.generate.generate import Generator, answer_all, read_prompts
 from modtok_cli.model.generate.next_token import SamplingOptions
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 from modtok_cli.model.slice.slice import slice as slice_model
 
 
@@ -168,7 +168,7 @@ def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None
 
 def test_what_a_model_cannot_use_is_refused(french_english: Path, run: Path) -> None:
     for given in ({"step": 8}, {"tokenizer": run / "tokenizer"}):
-        with pytest.raises(UsageError, match="is a slice: --step and -t do not apply"):
+        with pytest.raises(UsageError, match="is for runs of modtok pretrain, not for slices"):
             load(french_english, **given)
     with pytest.raises(UsageError, match="outputs: the model is loaded; give it load_generator"):
         modtok.generate(Generator(french_english), ["a"], outputs="fr")
@@ -176,17 +176,17 @@ def test_what_a_model_cannot_use_is_refused(french_english: Path, run: Path) -> 
 
 def test_ends_of_a_slice_without_a_template(copy: Path) -> None:
     """Of a run that began from a model with several: an export has them too."""
-    assert open_source(copy).spoken(load(copy).vocabularies)[1].turn is None
+    assert open_model(copy).spoken(load(copy).vocabularies)[1].turn is None
     file = copy / "generation_config.json"
     file.write_text(json.dumps(json.loads(file.read_bytes()) | {"eos_token_id": [0, 300]}))
-    assert open_source(copy).spoken(load(copy).vocabularies)[1].turn == 300
+    assert open_model(copy).spoken(load(copy).vocabularies)[1].turn == 300
 
 
 def test_other_weights_have_another_digest(copy: Path) -> None:
-    before, weights = open_source(copy).digest, load_file(copy / "model.safetensors")
+    before, weights = open_model(copy).digest, load_file(copy / "model.safetensors")
     weights["lm_head.weight"][-1, -1] += 1
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    assert open_source(copy).digest != before
+    assert open_model(copy).digest != before
 
 
 def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:

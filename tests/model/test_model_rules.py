@@ -21,7 +21,7 @@ from modtok_cli.model.architecture.stored_model import HfDirectory
 from modtok_cli.model.export.export import export
 from modtok_cli.model.hf.model_directory import ModelDirectory
 from modtok_cli.model.hf.transplant import transplant
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 from modtok_cli.model.serve.served_directory import served_model
 from modtok_cli.model.serve.served_languages import ServedLanguages
 from modtok_cli.model.slice.graft import graft
@@ -126,7 +126,7 @@ def test_a_token_without_a_row_is_left_out_by_all(
     (text := tmp_path / "en.txt").write_text("a house")
     expected = tokenizer("a <mine>", add_special_tokens=False)["input_ids"]
     warned = Silent()
-    source = open_source(model, progress=warned)
+    source = open_model(model, progress=warned)
     assert warned.warnings == [f"{model}: tokens without a row are left out: <mine>"]
     assert source.vocabularies(None, None).tokenizer_in.encode("a <mine>").tolist() == expected
     assert load(model).encode_in("a <mine>") == expected

@@ -24,11 +24,11 @@ from modtok_cli.model.hf.model_directory import NAME, ModelDirectory
 from modtok_cli.model.hf.model_files import with_ids
 from modtok_cli.model.hf.slice_hf import (
     TokenSelection,
-    is_model_directory,
     read_ids,
     slice_directory,
 )
 from modtok_cli.model.hf.weight_files import Cut, cut_tensor, rewrite
+from modtok_cli.model.kinds import MODEL, model_kind
 from modtok_cli.model.slice.slice import slice as slice_model
 from modtok_cli.tokenizer.adopted.adopt import adopt
 from modtok_cli.tokenizer.open import open_tokenizer
@@ -47,7 +47,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path: Path) -> None:
     made = slice_directory(whole, TokenSelection(("fr", "en"), data=DATA), tmp_path / "part")
-    assert is_model_directory(made.output)
+    assert model_kind(made.output) == MODEL
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
     part = transformers.AutoTokenizer.from_pretrained(made.output)
     for line in (DATA / "fr.txt").read_text("utf-8").splitlines()[:10]:
@@ -97,8 +97,8 @@ def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) 
     assert (
         selected.tolist() == TokenSelection(("fr",), data=DATA).ids(ModelDirectory(whole)).tolist()
     )
-    with pytest.raises(UsageError, match="-k and --coverage do not apply to an adopted"):
-        TokenSelection(("fr",), tokenizer=adopted, k=300).ids(ModelDirectory(whole))
+    with pytest.raises(UsageError, match="no text selects tokens: omit k"):
+        slice_model(whole, "fr", tokenizer=adopted, k=300, output=tmp_path / "part")
     document = orjson.loads((whole / "tokenizer.json").read_bytes())
     other = tmp_path / "other"
     other.mkdir()

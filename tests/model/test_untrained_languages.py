@@ -18,7 +18,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq
 from modtok_cli.model.export.export import export
 from modtok_cli.model.generate.generate import generate
-from modtok_cli.model.load import load, open_source
+from modtok_cli.model.load import load, open_model
 from modtok_cli.model.serve.served_directory import served_run
 from modtok_cli.model.serve.served_languages import ServedLanguages
 from modtok_cli.model.slice.slice import slice as slice_model
@@ -105,7 +105,7 @@ def test_a_slice_of_everything_stays_one(some: Path, tmp_path: Path) -> None:
     slice_model(tmp_path / "full", append="en", origin=some, output=tmp_path / "more")
     more = read_facts(tmp_path / "more")
     assert (more.full_inputs, more.outputs, len(more.ids)) == (True, ("en", "fr"), len(facts.ids))
-    assert open_source(tmp_path / "full").languages == ("en", "fr")
+    assert open_model(tmp_path / "full").languages == ("en", "fr")
 
 
 def test_what_counts_as_trained(run: Path) -> None:

@@ -25,8 +25,6 @@ COLUMNS = parse_columns(
     """,
 )
 def show(call: Call, json: Json = False) -> None:
-    if "texts" in call.values:
-        call.leave_out(("data",), "TEXT is given")
     rows = call()
     columns = COLUMNS if "tokenizer" in call.values else COLUMNS[:-1]
     emit_rows(rows, columns, title="Corpus", json=json)

@@ -1,11 +1,9 @@
 """`modtok cost`: parameters, KV cache, operations and time by tokenizer."""
 
-from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.model.cost.cost import cost
-from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns(
     "model, language=lang, tokenizer, vocabulary:int, parameters:int, "
@@ -43,9 +41,6 @@ def show(call: Call, json: Json = False) -> None:
         require_models()
     rows = call()
     with_text = "tokens" in rows[0]
-    if not with_text:
-        others = ("references", "limit", "language", *options_of(Reading))
-        call.leave_out(others, "no text given")
     columns = [*COLUMNS, *(TEXT_COLUMNS if with_text else ())]
     if not with_text:
         columns = [column for column in columns if column.key != "language"]

@@ -11,9 +11,8 @@ from modtok_cli.cli.evaluation_output import Examples, evaluated, writing_exampl
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
-from modtok_cli.model.architecture.stored_model import is_hf_directory
+from modtok_cli.model.kinds import model_kind
 from modtok_cli.model.parameters import Gpus
-from modtok_cli.training.rundir import is_run
 
 COLUMNS = parse_columns(
     "run, text, language=lang, infer, bits_per_byte=bits/byte:ratio, low=from:ratio, "
@@ -60,7 +59,7 @@ def show(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    models = [name for name in arguments if is_run(Path(name)) or is_hf_directory(Path(name))]
+    models = [name for name in arguments if model_kind(Path(name))]
     texts = [name for name in arguments if name not in models]
     if not texts:
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")

@@ -32,11 +32,6 @@ SCORES, RATIOS = (
 def show(call: Call, json: Json = False) -> None:
     if any(Path(call.values[side]).is_dir() for side in ("first", "second")):
         require_models("lm_eval", "sacrebleu")
-    else:
-        call.leave_out(
-            call.declaration.declared.keys() - {"first", "second", "resamples"},
-            "two files are given",
-        )
     rows = call()
     title = f"{summary(rows)} (A: {call.values['first']}, B: {call.values['second']})"
     kinds = []

@@ -1,13 +1,9 @@
 """`modtok export`: a run or slice as GGUF, in one file or several."""
 
-from pathlib import Path
-
-from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.inference_options import leave_out_of_runs, require_models
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.model.export.export import export
-from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, output=file")
 
@@ -29,9 +25,6 @@ COLUMNS = parse_columns("languages, vocabulary=tokens:int, bytes=size:bytes, out
 )
 def show(call: Call, json: Json = False) -> None:
     require_models()
-    leave_out_of_runs(call, Path(call.value("model")))
-    if not call.values.get("probe"):
-        call.leave_out(options_of(Reading), "no text is read without --probe")
     reports = call()
     every = reports if isinstance(reports, list) else [reports]
     rows = [

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import Option, options_of
+from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import check_output, emit_chunks, emit_each
 from modtok_cli.construct.parameters import Specials
-from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.extract import content_of, extract
 from modtok_cli.tokenizer.hf_directory import write_hf_directory
 
@@ -76,9 +75,6 @@ def show(
                 f"two tokenizers given, {name} and {call.values['tokenizer']}", remedy="give one"
             )
         call.values["tokenizer"] = name
-    if not call.values.get("on"):  # what modtok.toml says of these is for a selection by text
-        call.leave_out(options_of(Reading), "no text is read without --text")
-        call.leave_out_settings(("top_k", "coverage"))
     output = call.values.get("output")
     if hf is None and (special or chat_template is not None):
         raise UsageError(

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import orjson
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import standard_input
+from modtok_cli.base.files import is_there, standard_input
 from modtok_cli.base.hub import is_hub_name, local_path
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import is_path, optional_path
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.inference_options import leave_out_of_runs, require_models, sharing
+from modtok_cli.cli.inference_options import require_models, sharing
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.model.generate.generate import (
@@ -24,6 +24,7 @@ from modtok_cli.model.generate.generate import (
 )
 from modtok_cli.model.generate.next_token import SamplingOptions
 from modtok_cli.model.generate.worker_processes import Processes
+from modtok_cli.model.kinds import model_kind
 from modtok_cli.model.parameters import LATEST, Gpus
 from modtok_cli.model.vocabularies import sides
 
@@ -35,6 +36,7 @@ ModelOrPrompt = Annotated[
         argument=True,
         metavar="MODEL",
         accepts=(is_path, "a model or a prompt"),
+        kind_of=lambda path, _: model_kind(Path(path)),
     ),
 ]
 PromptText = Annotated[
@@ -78,7 +80,9 @@ def show(
     """
     only = model if prompt is None else None
     if only and not (
-        only.endswith("/") or Path(only).is_dir() or (is_hub_name(only) and stdin_holds_data())
+        only.endswith("/")
+        or (is_there(only) and Path(only).is_dir())
+        or (is_hub_name(only) and stdin_holds_data())
     ):
         model, prompt = None, only
     model = local_path(model, "model", call.progress) if model else LATEST
@@ -88,9 +92,7 @@ def show(
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(*(call.value(name) for name in ("languages", "inputs", "outputs")))
     require_models()
-    leave_out_of_runs(call, Path(model))
-    if not call.value("temperature"):
-        call.leave_out(("top_p", "min_p"), "--temperature 0 takes the most probable token")
+    call.leave_out_unused({"model": model})
     options = SamplingOptions(
         call.value("max_tokens"),
         call.value("temperature"),

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import options_of
+from modtok_cli.base.option import option_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_rows, parse_columns
+from modtok_cli.cli.output import parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
+from modtok_cli.model.hf.model_directory import VocabularySlice
 from modtok_cli.model.hf.model_files import WrittenModel
-from modtok_cli.model.slice.slice import is_sliceable, slice
+from modtok_cli.model.kinds import MODEL
+from modtok_cli.model.slice.slice import slice
 from modtok_cli.reports.tables import format_bytes
-from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, saved:ratio")
 
@@ -38,62 +38,23 @@ COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, s
     modtok slice --in full --out fr -o to-fr/
     """,
 )
-def show(call: Call, report: Report = None, json: Json = False) -> None:
-    path = Path(call.value("run"))
-    if "head" in call.values:
-        _show_head(call, report, json)
-        return
-    whole = is_sliceable(path)
-    if not whole:
-        call.leave_out_settings(("k", "coverage", "data", "verify", *options_of(Reading)))
-    elif "tokenizer" in call.values:
-        call.leave_out_settings(("k", "coverage", "data"))
-    if whole and "languages" not in call.values:
-        call.leave_out(("data", "tokenizer"), "no languages given")
-        if not call.values.get("texts"):
-            others = ("k", "coverage", *(() if report else options_of(Reading)))
-            call.leave_out(others, "no text selects tokens")
-    if not whole:
-        if report:
-            raise UsageError(
-                "--report is for Hugging Face models: a slice of a run has its logits", where=path
-            )
-        require_models()
-        run_slice = call()
-        facts, output = run_slice.facts, run_slice.output
-        caption = f"{output}  (signature {facts.signature}, step {facts.step:,})"
-        rows = run_slice.rows()
-        emit_rows(rows, COLUMNS, title="Size of the weights", json=json, caption=caption)
-        call.say(saved(run_slice, run_slice.tokens))
-        return
-    if report or call.value("verify"):
+def show(
+    call: Call,
+    report: Annotated[list[str] | None, option_of(Report, of=(MODEL,))] = None,
+    json: Json = False,
+) -> None:
+    if report or ("head" not in call.values and call.value("verify")):
         require_models()
     texts = load_report(call, report, call.group("reading"))
     part = call()
+    path, caption = Path(call.value("run")), part.caption
     emit_with_report(
-        call,
-        part.rows(),
-        COLUMNS,
-        texts,
-        path,
-        part.output,
-        caption=str(part.output),
-        json=json,
+        call, part.rows(), COLUMNS, texts, path, part.output, caption=caption, json=json
     )
-    before = max(tokens for tokens, _ in part.tensors.values())
     is_reduced = any(name in call.values for name in ("coverage", "k", "tokenizer", "token_ids"))
-    more = "" if is_reduced else "; --coverage 0.999 saves more, for 0.1% more tokens of text"
-    call.say(saved(part, (before, len(part.ids))) + changed(part.fields) + more)
-
-
-def _show_head(call: Call, report: Report, json: bool) -> None:
-    if report:
-        raise UsageError("--report is for models that are sliced on both sides", where="--head")
-    others = ("k", "coverage", "data", "tokenizer", "verify", *options_of(Reading))
-    call.leave_out_settings(others)
-    cut = call()
-    emit_rows(cut.rows(), COLUMNS, title="Size of the weights", json=json)
-    call.say(saved(cut, cut.tokens))
+    is_whole = isinstance(part, VocabularySlice) and not is_reduced
+    more = "; --coverage 0.999 saves more, for 0.1% more tokens of text" if is_whole else ""
+    call.say(saved(part, part.tokens) + changed(part.fields) + more)
 
 
 def changed(fields: Mapping[str, Any]) -> str:

@@ -15,8 +15,6 @@ from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.model.draft.formats import FORMATS, list_format
 from modtok_cli.model.draft.tokens import draft_coverage, model_rows, tokens
 from modtok_cli.reports.kinds.drafts import knee, tables
-from modtok_cli.text.reading import Reading
-from modtok_cli.tokenizer.modular_directory import is_modular
 
 ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
 Sizes = Annotated[
@@ -65,11 +63,6 @@ def show(
         if given:
             raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
     model, chosen, each = call.value("model"), list_format(format), call.value("each")
-    if "size" in call.values:
-        call.leave_out(("k", "coverage"), "--size is the number of all tokens")
-    elif is_modular(Path(model)):
-        others = ("data", "k", "coverage", *options_of(Reading))
-        call.leave_out(others, "without --size, languages have tokens already")
     if each and output is None:
         raise UsageError("--each requires -o", remedy="as in: --each -o lists/")
     if output is not None and each:
@@ -94,8 +87,6 @@ def show(
 
 
 def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> None:
-    others = ("size", "k", "coverage", "each", "format", "output")
-    call.leave_out(others, "--sizes compares sizes")
     rows: list[dict[str, Any]] = inspect.unwrap(draft_coverage)(
         **call.values, test=test, reading=call.group("reading"), progress=call.progress
     )

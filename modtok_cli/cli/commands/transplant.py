@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import parse_columns
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.model.hf.transplant import transplant
-from modtok_cli.text.reading import Reading
 
 COLUMNS = parse_columns("part, bytes=new:bytes, full_bytes=before:bytes, saved:ratio")
 
@@ -27,8 +25,6 @@ COLUMNS = parse_columns("part, bytes=new:bytes, full_bytes=before:bytes, saved:r
 )
 def show(call: Call, report: Report = None, json: Json = False) -> None:
     require_models()
-    if not (report or call.values.get("fit")):
-        call.leave_out(options_of(Reading), "no text is read without --fit or --report")
     texts = load_report(call, report, call.group("reading"))
     new = call()
     tokens = new.tokens

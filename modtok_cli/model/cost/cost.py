@@ -19,11 +19,12 @@ import numpy as np
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import model_name, name_of
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import PATHS, FilePath, Lang, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.signature import digest, signature
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.measure.candidates import (
     Candidate,
     Spec,
@@ -38,11 +39,12 @@ from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.model.architecture.sizes import PAPER, sizes
-from modtok_cli.model.architecture.stored_model import is_hf_directory, open_hf_directory
+from modtok_cli.model.architecture.stored_model import open_hf_directory
+from modtok_cli.model.kinds import RUN, model_kind
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.parameters import AnyTokenizers, ReferenceDirectory
-from modtok_cli.training.rundir import CONFIG, RunDirectory, find_tokenizer, is_run
+from modtok_cli.training.rundir import CONFIG, RunDirectory, find_tokenizer
 from modtok_cli.training.stored_config import stored_shape
 
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
@@ -63,7 +65,13 @@ class Entry:
     ids: Int64Array | None = None
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not _split_sources(values.get("sources", ()))[2]:
+        yield ("references", "limit", "language", *options_of(Reading)), "no text is given"
+
+
 @public
+@uses(_unused)
 def cost(
     sources: Annotated[
         FilePath | Sequence[FilePath],
@@ -154,9 +162,7 @@ def cost(
         model = ["0.5b" if torch.cuda.is_available() else "tiny"]
     models = models or sizes(model or PAPER)
     entries = {} if texts else {"": _sizes(specs)}
-    if not texts:
-        reading.unread("no text is given")
-    else:
+    if texts:
         specs = specs or ["tokenizer", "tokenizer@each"]
         entries = _encoded(
             specs, texts, optional_path(references), language, limit, reading, progress
@@ -186,7 +192,7 @@ def _split_sources(
     """The run, slice or model among arguments, if there is one, the tokenizers, and the texts."""
     paths = [sources] if isinstance(sources, str | os.PathLike) else sources
     names = [str(path) for path in paths]
-    models = [name for name in names if is_run(Path(name)) or is_hf_directory(Path(name))]
+    models = [name for name in names if model_kind(Path(name))]
     if len(models) > 1:
         raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
     rest = split_arguments(name for name in names if name not in models)
@@ -198,7 +204,7 @@ def _settings_of(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[str]
 
     The run's own tokenizer is not searched if others are `named`.
     """
-    if is_hf_directory(run):
+    if model_kind(run) != RUN:
         shape = open_hf_directory(run).shape
         return {model_name(run): shape}, [] if named else [str(run)]
     config = RunDirectory(run).read_config()

@@ -13,7 +13,7 @@ from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.hf.model_directory import ModelDirectory
-from modtok_cli.model.hf.slice_hf import is_model_directory
+from modtok_cli.model.kinds import MODEL, SLICE, model_kind
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.readers import read_batches
@@ -62,7 +62,7 @@ class DraftVocabulary:
             ModtokError: a file is damaged.
         """
         path = Path(model)
-        if path.is_dir() and is_model_directory(path):
+        if model_kind(path, weights=False) in (SLICE, MODEL):
             return _of_model(path)
         tokenizer = as_library(open_tokenizer(model, progress=progress), progress)
         segmenter, rows = tokenizer.segmenter, None

@@ -1,20 +1,21 @@
 """`modtok tokens`: the ids of the tokens of some languages, and which of them a draft needs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.model.draft.draft_vocabulary import Counts, DraftVocabulary
 from modtok_cli.model.draft.ranking import Ranking, coverage_rows
 from modtok_cli.model.hf.model_directory import ModelDirectory
-from modtok_cli.model.hf.slice_hf import TokenSelection, is_model_directory
+from modtok_cli.model.hf.slice_hf import TokenSelection
+from modtok_cli.model.kinds import MODEL, SLICE, model_kind
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_directory import is_modular
@@ -34,7 +35,7 @@ Source = Annotated[
         hub="tokenizer",
     ),
 ]
-GivenData = Annotated[FilePath | None, replace(get_args(Data)[1], default="data")]
+GivenData = Annotated[FilePath | None, option_of(Data, default="data")]
 Mix = Annotated[
     dict[str, float] | None,
     Option(
@@ -45,7 +46,19 @@ Mix = Annotated[
 ]
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if values.get("sizes"):
+        lists = ("size", "k", "coverage", "each", "format", "output")
+        yield lists, "--sizes compares sizes"
+    elif values.get("size") is not None:
+        yield ("k", "coverage"), "--size is the number of all tokens"
+    elif is_modular(Path(values["model"])):
+        others = ("data", "k", "coverage", *options_of(Reading))
+        yield others, "without --size, languages have tokens already"
+
+
 @public
+@uses(_unused)
 def tokens(
     model: Source,
     languages: Langs = None,
@@ -105,8 +118,6 @@ def tokens(
             if given:
                 raise UsageError("requires --size", where=flag, remedy="as in: --size 16384")
         return _of_languages(Path(model), names, data, k, coverage, reading, progress)
-    if k is not None or coverage is not None:
-        raise UsageError("--size is the number of all tokens", remedy="omit -k and --coverage")
     vocabulary = DraftVocabulary.open(str(model), progress)
     used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
     counts = {name: kept for name, (kept, _) in used.items()}
@@ -136,15 +147,8 @@ def _of_languages(
     if names is None:
         raise UsageError("no languages given", remedy="as in: modtok tokens MODEL --langs fr,en")
     if is_modular(path):
-        if data is not None or k is not None or coverage is not None:
-            raise UsageError(
-                "its languages have tokens already: --data, -k and --coverage do not apply",
-                where=path,
-                remedy="list the most used with --size N, or pass them to modtok adopt",
-            )
-        reading.unread("without --size, languages have tokens already")
         return [*map(int, ModularTokenizer.load(path).subset(names).global_ids)]
-    if not is_model_directory(path):
+    if model_kind(path, weights=False) not in (SLICE, MODEL):
         raise UsageError(
             "is not a modular directory and not a Hugging Face model"
             if path.exists()

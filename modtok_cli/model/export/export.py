@@ -6,11 +6,11 @@ of the slice's own vocabulary, or text of the user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import (
@@ -21,7 +21,7 @@ from modtok_cli.base.files import (
     refuse_others,
 )
 from modtok_cli.base.hub import model_name
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import (
     PATHS,
     ExportedOutput,
@@ -33,6 +33,7 @@ from modtok_cli.base.parameters import (
 )
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.model.export.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.model.parameters import LATEST, Model, RunTokenizer, Step
 from modtok_cli.text.languages import canonical, optional_languages
@@ -79,7 +80,13 @@ class ExportReport:
     languages: tuple[str, ...] = ()
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not values.get("probe"):
+        yield options_of(Reading), "no text is read without --probe"
+
+
 @public
+@uses(_unused)
 def export(
     model: Model = LATEST,
     output: ExportedOutput = None,
@@ -141,12 +148,10 @@ def export(
         check_suffix(place, [f".{format}"])
     else:
         refuse_others(place, lambda name: name.endswith(f".{format}"))
-    from modtok_cli.model.load import open_source
+    from modtok_cli.model.load import open_model
 
     where = optional_path(tokenizer)
-    source = open_source(path, tokenizer=where, step=step, progress=progress)
-    if probe is None:
-        reading.unread("no text is read without --probe")
+    source = open_model(path, tokenizer=where, step=step, progress=progress)
     probed = None if probe is None else _documents(text_paths(probe), reading, progress)
     export = _Export(source, probed, inexact, dtype)
     names = optional_languages(languages)

@@ -16,6 +16,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import TEXTS, FilePath, Langs, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.measure.references import Reference
 from modtok_cli.model.generate.next_token import (
     MaxTokens,
@@ -285,7 +286,13 @@ def load_generator(
     )
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not values.get("temperature"):
+        yield ("top_p", "min_p"), "--temperature 0 takes the most probable token"
+
+
 @public
+@uses(_unused)
 def generate(
     model: FilePath | Generator,
     prompts: Annotated[

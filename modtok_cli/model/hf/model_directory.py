@@ -72,6 +72,11 @@ class VocabularySlice(WrittenModel):
     tensors: dict[str, tuple[int, int]]
     left_out: tuple[str, ...]
 
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of the whole model and of the slice."""
+        return max(before for before, _ in self.tensors.values()), len(self.ids)
+
 
 class ModelDirectory(HfDirectory):
     """A model as `save_pretrained` writes it: configuration, safetensors, tokenizer."""

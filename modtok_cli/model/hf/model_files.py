@@ -263,6 +263,11 @@ class WrittenModel:
     parts: dict[str, tuple[int, int]]
     fields: dict[str, Any]
 
+    @property
+    def caption(self) -> str:
+        """The line below its table."""
+        return str(self.output)
+
     def rows(self) -> list[dict[str, Any]]:
         """A row per part and one for all: bytes, full_bytes of the model before, share saved."""
         every = tuple(sum(pair[side] for pair in self.parts.values()) for side in (0, 1))

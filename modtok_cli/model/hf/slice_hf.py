@@ -14,7 +14,6 @@ from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_file
 from modtok_cli.model.architecture.complete import check_complete
-from modtok_cli.model.architecture.stored_model import CONFIG, refuse_adapter
 from modtok_cli.model.hf.model_directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.model.hf.model_files import check_output
 from modtok_cli.text.corpus import count_corpus, count_languages
@@ -25,20 +24,9 @@ from modtok_cli.tokenizer.adopted.adopt import members, token_counts
 from modtok_cli.tokenizer.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import tokenizers_in
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 _EVERY, _MOST = 10, 2000  # one document of so many is held out, at most so many
-
-
-def is_model_directory(path: Path) -> bool:
-    """Whether `path` has the configuration and the tokenizer of a Hugging Face model.
-
-    Raises:
-        UsageError: it holds an adapter.
-    """
-    refuse_adapter(path)
-    return (path / CONFIG).is_file() and bool(tokenizers_in(path))
 
 
 @dataclass(frozen=True)
@@ -87,14 +75,6 @@ class TokenSelection:
                 "no tokens selected",
                 remedy="give --langs, --text or --token-ids, as in: modtok slice MODEL --langs fr",
             )
-        if self.tokenizer is not None and (self.k or self.coverage) and not self.texts:
-            raise UsageError(
-                "-k and --coverage do not apply to an adopted tokenizer",
-                where=self.tokenizer,
-                remedy="pass them to modtok adopt",
-            )
-        if not self.texts and (not self.languages or self.tokenizer is not None):
-            reading.unread("no text selects tokens")
         file, found = model.file, list[CountedText]()
         if self.languages and self.tokenizer is None:
             files = language_files(self.data, self.languages, reading, progress=progress)

@@ -20,10 +20,11 @@ import orjson
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.model.architecture.complete import check_complete
 from modtok_cli.model.architecture.stored_model import (
     CONFIG,
@@ -79,7 +80,13 @@ class TransplantReport(WrittenModel):
     tokens: dict[str, int]
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not (values.get("fit") or values.get("report")):
+        yield options_of(Reading), "no text is read without --fit or --report"
+
+
 @public
+@uses(_unused)
 def transplant(
     model: HfModel,
     tokenizer: Annotated[
@@ -146,9 +153,7 @@ def transplant(
             remedy="give a modular directory, DIR@fr,en, or a file of modtok extract",
         )
     fit_text = None
-    if not texts:
-        reading.unread("no text is read without --fit")
-    else:
+    if texts:
         from modtok_cli.model.hf.fit_outputs import FitText
 
         fit_text = FitText(texts, reading)

@@ -14,11 +14,12 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import is_installed
 from modtok_cli.base.hub import model_name
-from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import WORD, Force, Langs, Output, optional_path
+from modtok_cli.base.option import Option, option_of
+from modtok_cli.base.parameters import WORD, FilePath, Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
-from modtok_cli.model.parameters import LATEST, Dtype, Model, RunTokenizer, Step
+from modtok_cli.model.kinds import MODEL, RUN, SERVED, model_kind
+from modtok_cli.model.parameters import LATEST, Dtype, DtypeName, Model, RunTokenizer, Step
 from modtok_cli.model.serve.plugin import MODE, OFFLOAD, PROCESSOR
 from modtok_cli.model.serve.served_directory import (
     dtype_of,
@@ -27,7 +28,6 @@ from modtok_cli.model.serve.served_directory import (
     served_run,
 )
 from modtok_cli.model.serve.served_languages import AUTO, KEY, ServedLanguages
-from modtok_cli.model.slice.slice import is_sliceable
 from modtok_cli.text.languages import optional_languages
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -40,9 +40,15 @@ _FLAGS = {
 }
 
 
+def _kind(path: FilePath, _: object = None) -> str:
+    if is_served(Path(path)):
+        return SERVED
+    return MODEL if model_kind(Path(path), weights=False) == MODEL else RUN
+
+
 @public
 def serve(
-    model: Model = LATEST,
+    model: Annotated[FilePath, option_of(Model, kind_of=_kind)] = LATEST,
     arguments: Annotated[
         Sequence[str],
         Option(
@@ -56,14 +62,14 @@ def serve(
     ] = (),
     *,
     languages: Langs = None,
-    output: Output = None,
+    output: Annotated[FilePath | None, option_of(Output, of=(RUN, MODEL))] = None,
     host: Annotated[
         str, Option("Address to listen on.", metavar="ADDRESS", accepts=WORD)
     ] = "127.0.0.1",
     port: Annotated[int, Option("Port to listen on.", metavar="N", low=0, high=65535)] = 8000,
-    tokenizer: RunTokenizer = None,
+    tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=(RUN, MODEL))] = None,
     step: Step = None,
-    dtype: Dtype = None,
+    dtype: Annotated[DtypeName | None, option_of(Dtype, of=(RUN,))] = None,
     offload_rows: Annotated[
         bool,
         Option(
@@ -102,13 +108,10 @@ def serve(
     if not prepare:
         _check_vllm()
     path, where, place = Path(model), optional_path(tokenizer), optional_path(output)
-    if is_served(path):
-        if step is not None or dtype is not None or where is not None or place is not None:
-            raise UsageError("-o, -t, --step and --dtype are for runs and models", where=path)
+    kind = _kind(path)
+    if kind == SERVED:
         place = path
-    elif is_sliceable(path):
-        if step is not None or dtype is not None:
-            raise UsageError("--step and --dtype are for runs", where=path)
+    elif kind == MODEL:
         if where is None or place is None:
             as_in = f"as in: modtok serve {path} -t adopted -o served"
             raise UsageError("a model needs -t and -o", where=path, remedy=as_in)

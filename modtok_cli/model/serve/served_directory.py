@@ -61,7 +61,7 @@ def served_run(
         ModtokError: the run is damaged.
     """
     from modtok_cli.model.slice.run_source import open_run
-    from modtok_cli.model.slice.write import sliced
+    from modtok_cli.model.slice.write import RunPart, sliced
 
     source = open_run(run, tokenizer=tokenizer, step=step, progress=progress)
     own = source.path / "serve"
@@ -73,10 +73,10 @@ def served_run(
     progress.note(f"writing {output}")
     with atomic_directory(output) as beside:
         whole = beside / "whole"
-        sliced(
-            run, (FULL, None), whole, tokenizer=source.tokenizer_path, step=source.step,
-            dtype=wanted,
-        )  # fmt: skip
+        part = RunPart(
+            (FULL, None), tokenizer=source.tokenizer_path, step=source.step, dtype=wanted
+        )
+        sliced(run, part, whole)
         for file in whole.iterdir():
             file.rename(beside / file.name)
         whole.rmdir()

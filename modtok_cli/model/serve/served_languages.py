@@ -17,6 +17,7 @@ from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.measure.references import Reference
 from modtok_cli.model.generate.route import route, routing_references
+from modtok_cli.model.kinds import FACTS
 from modtok_cli.model.vocabularies import FULL
 from modtok_cli.tokenizer.modular_tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -90,11 +91,11 @@ class ServedLanguages:
             UsageError: an unknown language in `default`, or no references for "auto".
             ModtokError: the tokenizer is damaged.
         """
-        from modtok_cli.model.slice.slice_directory import NAME, read_facts  # torch
+        from modtok_cli.model.slice.slice_directory import read_facts  # torch
 
         home = directory / TOKENIZER
         tokenizer = ModularTokenizer.load(home)
-        own = read_facts(directory).inputs if (directory / NAME).is_file() else tokenizer.languages
+        own = read_facts(directory).inputs if (directory / FACTS).is_file() else tokenizer.languages
         has = (home / "references").is_dir()
         return cls(tokenizer, own, routing_references(home, own) if has else {}, default)
 

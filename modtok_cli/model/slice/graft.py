@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
@@ -17,9 +18,14 @@ from modtok_cli.model.architecture.stored_model import CONFIG, HfDirectory, is_h
 from modtok_cli.model.hf.graft_hf import ANOTHER, GraftReport, check_vocabulary, graft_directory
 from modtok_cli.model.hf.model_directory import NAME as IDS
 from modtok_cli.model.hf.model_files import check_output
+from modtok_cli.model.kinds import FACTS, MODEL, RUN
 from modtok_cli.model.parameters import RunTokenizer
 
-NAME = "modtok.json"
+
+def _home_kind(_: object, values: Mapping[str, Any]) -> str:
+    """The kind of what the slice was cut from."""
+    home = values.get("original") or values["model"]
+    return RUN if (Path(home) / FACTS).is_file() else MODEL
 
 
 @public
@@ -36,6 +42,7 @@ def graft(
             "Run, checkpoint or Hugging Face model that the slice was cut from.",
             metavar="DIR",
             hub="model",
+            kind_of=_home_kind,
         ),
     ] = None,
     *,
@@ -51,7 +58,10 @@ def graft(
         ),
     ] = None,
     convert: Annotated[
-        bool, Option("Hugging Face model: convert weights of SLICE to the dtype of the model.")
+        bool,
+        Option(
+            "Hugging Face model: convert weights of SLICE to the dtype of the model.", of=(MODEL,)
+        ),
     ] = False,
     tokenizer: RunTokenizer = None,
     force: Force = False,
@@ -93,10 +103,10 @@ def graft(
             remedy="give a directory that save_pretrained wrote",
         )
     home = optional_path(original) or part
-    is_run_slice = (home / NAME).is_file()
+    is_run_slice = (home / FACTS).is_file()
     if not is_run_slice and not (home / IDS).is_file():
         raise UsageError(
-            f"has no {NAME} and no {IDS}, which list the tokens of a slice",
+            f"has no {FACTS} and no {IDS}, which list the tokens of a slice",
             where=home,
             remedy="name the fine-tuned slice: --slice DIR",
         )
@@ -105,14 +115,9 @@ def graft(
             raise UsageError(f"would replace {each}", where=place, remedy="choose another -o")
     check_output(place, CONFIG, force=force, kind="model or run")
     if is_run_slice:
-        if convert:
-            raise UsageError("--convert is for Hugging Face models", where=home)
-        where = optional_path(tokenizer)
-        return _graft_run(part, home, whole, place, where, progress)
+        return _graft_run(part, home, whole, place, optional_path(tokenizer), progress)
     if not is_hf_directory(whole):
         raise UsageError(f"is not the Hugging Face model that {home} is a slice of", where=whole)
-    if tokenizer is not None:
-        raise UsageError("-t is for runs", where=whole, remedy="omit it")
     return graft_directory(part, home, whole, place, convert=convert, progress=progress)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import (
     PATHS,
     Data,
@@ -25,10 +24,13 @@ from modtok_cli.base.parameters import (
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
-from modtok_cli.model.hf.slice_hf import TokenSelection, is_model_directory, slice_directory
+from modtok_cli.base.unused import Unused, uses
+from modtok_cli.model.hf.slice_hf import TokenSelection, slice_directory
+from modtok_cli.model.kinds import DRAFT, MODEL, RUN, SLICE, model_kind
 from modtok_cli.model.parameters import (
     LATEST,
     Dtype,
+    DtypeName,
     Inputs,
     Model,
     Outputs,
@@ -45,19 +47,49 @@ if TYPE_CHECKING:
     from modtok_cli.model.hf.model_directory import VocabularySlice
     from modtok_cli.model.slice.write import SliceReport
 
-_AS_IN = "as in: modtok slice --langs fr,en -o fr-en/"
+_RUNS = (RUN, SLICE)
+_BOTH = (*_RUNS, MODEL)
+
+
+def _kind(path: FilePath, values: Mapping[str, Any]) -> str:
+    if values.get("head") is not None:
+        return DRAFT
+    return model_kind(Path(path), weights=False) or RUN
+
+
+def _unused(values: Mapping[str, Any]) -> Unused:
+    """Options of text and of languages that this slice does not use."""
+    if values.get("append") is None:
+        yield ("origin",), "--from is for --append"
+    else:
+        yield ("languages", "inputs", "outputs"), "--append adds languages to both sides of a slice"
+    if _kind(values.get("run", LATEST), values) != MODEL:
+        yield options_of(Reading), f"text is read for {MODEL} only"
+        return
+    languages, adopted = values.get("languages"), values.get("tokenizer")
+    if not languages:
+        yield ("data", "tokenizer"), "no languages given"
+    elif adopted:
+        yield ("data",), "the tokenizer of -t has the tokens of each language"
+    if not values.get("texts") and (adopted or not languages):
+        yield ("k", "coverage"), "no text selects tokens"
+        if not values.get("report"):
+            yield options_of(Reading), "no text selects tokens"
 
 
 @public
+@uses(_unused)
 def slice(
-    run: Annotated[FilePath, replace(get_args(Model)[1], extended=True)] = LATEST,
-    languages: Langs = None,
+    run: Annotated[FilePath, option_of(Model, extended=True, kind_of=_kind)] = LATEST,
+    languages: Annotated[Languages | None, option_of(Langs, of=_BOTH)] = None,
     *,
-    inputs: Inputs = None,
-    outputs: Outputs = None,
+    inputs: Annotated[Languages | None, option_of(Inputs, of=_RUNS)] = None,
+    outputs: Annotated[Languages | None, option_of(Outputs, of=_RUNS)] = None,
     append: Annotated[
         Languages | None,
-        languages_option("Add these languages to the slice MODEL.", "--append", complete=""),
+        languages_option(
+            "Add these languages to the slice MODEL.", "--append", complete="", of=(SLICE,)
+        ),
     ] = None,
     origin: Annotated[
         FilePath | None,
@@ -66,13 +98,14 @@ def slice(
             flags="--from",
             key="origin",
             metavar="DIR",
+            of=(SLICE,),
         ),
     ] = None,
     output: Output = None,
-    step: Step = None,
-    dtype: Dtype = None,
-    tokenizer: RunTokenizer = None,
-    data: Data = "data",
+    step: Annotated[int | None, option_of(Step, of=_RUNS)] = None,
+    dtype: Annotated[DtypeName | None, option_of(Dtype, of=_RUNS)] = None,
+    tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=_BOTH)] = None,
+    data: Annotated[FilePath, option_of(Data, of=(MODEL,))] = "data",
     texts: Annotated[
         FilePath | Sequence[FilePath],
         Option(
@@ -81,6 +114,7 @@ def slice(
             kind=list[str],
             metavar="TEXT",
             accepts=PATHS,
+            of=(MODEL,),
         ),
     ] = (),
     token_ids: Annotated[
@@ -88,6 +122,7 @@ def slice(
         Option(
             "Hugging Face model: keep these token ids (JSON list, or an id per line).",
             metavar="FILE",
+            of=(MODEL,),
         ),
     ] = None,
     head: Annotated[
@@ -97,14 +132,15 @@ def slice(
             metavar="LIST",
         ),
     ] = None,
-    k: TokensPerLanguage = None,
-    coverage: Coverage = None,
+    k: Annotated[int | None, option_of(TokensPerLanguage, of=(MODEL,))] = None,
+    coverage: Annotated[float | None, option_of(Coverage, of=(MODEL,))] = None,
     reading: Reading = Reading(),
     bos: Annotated[
         bool | None,
         Option(
             "Tokenizer adds the end of text before every text, as in training; on by default.",
             flags="--bos/--no-bos",
+            of=_RUNS,
         ),
     ] = None,
     verify: Annotated[
@@ -112,6 +148,7 @@ def slice(
         Option(
             "Open the result with transformers, and compare its logits with the model's.",
             flags="--verify/--no-verify",
+            of=_BOTH,
         ),
     ] = True,
     force: Force = False,
@@ -148,35 +185,20 @@ def slice(
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
     path = Path(run)
-    if output is not None and append is None and Path(output).resolve() == path.resolve():
+    if output is None and append is None:
+        chosen = "--langs fr,en" if head is None else "--head LIST"
+        as_in = f"as in: modtok slice {path} {chosen} -o small"
+        raise UsageError("no output directory given", remedy=as_in)
+    place = Path(output or path)
+    if append is None and place.resolve() == path.resolve():
         raise UsageError(
             "is MODEL too and would be lost", where=f"-o {output}", remedy="choose another place"
         )
-    of_runs = {
-        "--append": append, "--from": origin, "--in": inputs, "--out": outputs,
-        "--step": step, "--dtype": dtype, "--bos": bos,
-    }  # fmt: skip
-    of_models = {
-        "--data": None if data == "data" else data, "--text": texts or None,
-        "--token-ids": token_ids, "-k": k, "--coverage": coverage,
-        "--field, --lang-field and --errors": None if reading == Reading() else reading,
-    }  # fmt: skip
     if head is not None:
-        others = {"--langs": languages, "-t": tokenizer, **of_runs, **of_models}
-        _refuse(others, path, "slices without --head")
-        if output is None:
-            as_in = f"as in: modtok slice {path} --head LIST -o small-draft"
-            raise UsageError("no output directory given", remedy=as_in)
         from modtok_cli.model.draft.head import cut_head
 
-        return cut_head(path, path_of(head), Path(output), force=force, progress=progress)
-    if is_sliceable(path):
-        _refuse(of_runs, path, "runs of modtok pretrain")
-        if tokenizer is not None and data != "data":
-            _refuse({"--data": data}, path, "slices without -t")
-        if output is None:
-            as_in = f"as in: modtok slice {path} --langs fr,en -o fr-en"
-            raise UsageError("no output directory given", remedy=as_in)
+        return cut_head(path, path_of(head), place, force=force, progress=progress)
+    if _kind(path, {}) == MODEL:
         selection = TokenSelection(
             languages=tuple(optional_languages(languages) or ()),
             tokenizer=optional_path(tokenizer),
@@ -187,38 +209,17 @@ def slice(
             coverage=coverage,
         )
         return slice_directory(
-            path, selection, Path(output), reading=reading, verify=verify, force=force,
-            progress=progress,
-        )  # fmt: skip
-    _refuse(of_models, path, "Hugging Face models")
-    reading_side, writing_side = sides(languages, inputs, outputs)
-    if append is not None and (reading_side is not None or writing_side is not None):
-        raise UsageError(
-            "--append adds languages to both sides of a slice",
-            remedy="omit --langs, --in and --out",
+            path, selection, place, reading=reading, verify=verify, force=force, progress=progress
         )
-    if append is None and origin is not None:
-        raise UsageError("--from is for --append", where=path, remedy="omit it")
-    if append is None and reading_side is None and writing_side is None:
-        raise UsageError("no languages given", remedy=_AS_IN)
-    if append is None and output is None:
-        raise UsageError("no output directory given", remedy=_AS_IN)
-    from modtok_cli.model.slice.write import sliced
+    from modtok_cli.model.slice.write import RunPart, sliced
 
-    return sliced(
-        path, (reading_side, writing_side or reading_side), Path(output or path),
+    part = RunPart(
+        sides=sides(languages, inputs, outputs),
         append=None if append is None else language_list(append, "--append"),
-        origin=optional_path(origin), tokenizer=optional_path(tokenizer), step=step, dtype=dtype,
-        bos=bos, force=force, verify=verify, progress=progress,
-    )  # fmt: skip
-
-
-def _refuse(options: Mapping[str, object], path: Path, kind: str) -> None:
-    given = next((flag for flag, value in options.items() if value is not None), None)
-    if given is not None:
-        raise UsageError(f"{given} is for {kind}", where=path, remedy="omit it")
-
-
-def is_sliceable(path: Path) -> bool:
-    """Whether `path` is a Hugging Face model that is not a slice of a run."""
-    return is_model_directory(path) and not (path / "modtok.json").is_file()
+        origin=optional_path(origin),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        dtype=dtype,
+        bos=bos,
+    )
+    return sliced(path, part, place, verify=verify, force=force, progress=progress)

@@ -23,13 +23,13 @@ from modtok_cli.model.architecture.registry import read_shape
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.model.architecture.stored_model import HfDirectory
 from modtok_cli.model.generate.backbone import DTYPES
+from modtok_cli.model.kinds import FACTS
 from modtok_cli.model.source import SLICE, Chat, ModelSource, directory_digest
 from modtok_cli.model.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.text.languages import canonical
 from modtok_cli.tokenizer.open import open_bytes
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
-NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
 FORMAT = 4
@@ -87,7 +87,7 @@ _PlainFields = make_dataclass("_PlainFields", [(each.name, each.type) for each i
 
 def read_facts(directory: Path) -> SliceFacts:
     """Read `modtok.json`."""
-    file = directory / NAME
+    file = directory / FACTS
     document = read_object(file)
     if document.pop("format", None) != FORMAT:
         raise ModtokError("has the format of another version of modtok", where=file, remedy=_REMEDY)
@@ -194,7 +194,7 @@ class SliceSource(ModelSource):
         if count != tokenizer.size:
             raise ModtokError(
                 f"field '{field}' has {count} entries, {tokenizer.name} {tokenizer.size} tokens",
-                where=self.path / NAME,
+                where=self.path / FACTS,
                 remedy=_REMEDY,
             )
 

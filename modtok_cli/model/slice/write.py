@@ -29,10 +29,10 @@ from modtok_cli.model.architecture.stored_model import CHAT_TEMPLATE
 from modtok_cli.model.generate.backbone import backbone_config, check_range
 from modtok_cli.model.hf.model_check import warn_of_other_ids
 from modtok_cli.model.hf.model_files import WrittenModel, check_output, framed
+from modtok_cli.model.kinds import FACTS
 from modtok_cli.model.slice.run_source import RunSource, find_run, open_run, steps_of
 from modtok_cli.model.slice.slice_check import check_run_slice
 from modtok_cli.model.slice.slice_directory import (
-    NAME,
     TOKENIZER_OUT,
     WEIGHTS,
     SliceFacts,
@@ -55,48 +55,56 @@ class SliceReport(WrittenModel):
     facts: SliceFacts
     tokens: tuple[int, int]
 
+    @property
+    def caption(self) -> str:
+        """Signature and step too."""
+        return f"{self.output}  (signature {self.facts.signature}, step {self.facts.step:,})"
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """The part of a run that a slice has.
+
+    Attributes:
+        sides: input and output languages or "full"; no outputs are the inputs.
+        append: add these languages to both sides of an existing slice, in place of `sides`.
+        origin: the run of that slice, if it has moved.
+        tokenizer: modular directory of the run; found by its settings by default.
+        step: the checkpoint; by default the slice's or the last one.
+        dtype: of the weights; by default the slice's or the dtype of training.
+        bos: whether its tokenizer puts the end of text before every text, as training does; by
+            default the slice's, or true.
+    """
+
+    sides: tuple[Side, Side] = (None, None)
+    append: Sequence[str] | None = None
+    origin: Path | None = None
+    tokenizer: Path | None = None
+    step: int | None = None
+    dtype: str | None = None
+    bos: bool | None = None
+
 
 def sliced(
     path: Path,
-    languages: tuple[Side, Side],
+    part: RunPart,
     output: Path,
     *,
-    append: Sequence[str] | None = None,
-    origin: Path | None = None,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: str | None = None,
-    bos: bool | None = None,
     force: bool = False,
     verify: bool = True,
     progress: Progress = SILENT,
 ) -> SliceReport:
-    """Extract the model of some languages, for reading and for writing, from a run.
+    """Write a part of the run in `path` to `output`, or add languages to the slice in `path`.
 
-    Args:
-        append: add these languages to both sides of the slice in `path`, from its run; `output`
-            may be the slice itself.
-        origin: the run of the slice, if it has moved.
-        dtype: dtype of the weights; by default the slice's or the dtype of training.
-        bos: whether its tokenizer puts the end of text before every text, as training does; by
-            default the slice's, or true.
+    Then `output` may be the slice itself.
     """
-    is_own = append is not None and output.resolve() == path.resolve()
-    check_output(output, NAME, force=force or is_own, kind="slice of a run")
-    if append is not None:
-        facts, source = _origin(path, origin, tokenizer, step, progress)
-        added = source.side(append).languages
-        if present := [each for each in added if each in facts.inputs and each in facts.outputs]:
-            raise UsageError(f"{path} already has {', '.join(present)}", where="--append")
-        reading, writing = (
-            FULL if full else tuple(dict.fromkeys((*side, *added)))
-            for side, full in (
-                (facts.inputs, facts.full_inputs),
-                (facts.outputs, facts.full_outputs),
-            )
-        )
-        languages, dtype = (reading, writing), dtype or facts.dtype
-        bos = facts.bos if bos is None else bos
+    if part.append is None and part.sides == (None, None):
+        remedy = "as in: modtok slice --langs fr,en -o fr-en/"
+        raise UsageError("no languages given", remedy=remedy)
+    is_own = part.append is not None and output.resolve() == path.resolve()
+    check_output(output, FACTS, force=force or is_own, kind="slice of a run")
+    if part.append is not None:
+        source, part = _extended(path, part, progress)
     elif not is_run(path):
         raise UsageError(
             "is not a run" if path.exists() else "does not exist",
@@ -105,32 +113,21 @@ def sliced(
             "--append extends a slice",
         )
     else:
-        source = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
-    dtype = dtype or str(source.dtype).removeprefix("torch.")
-    return _write(source, languages, output, dtype, bos is not False, verify, progress)
+        source = open_run(path, tokenizer=part.tokenizer, step=part.step, progress=progress)
+    return _write(source, part, output, verify, progress)
 
 
-def _origin(
-    path: Path,
-    run: Path | None,
-    tokenizer: Path | None,
-    step: int | None,
-    progress: Progress,
-) -> tuple[SliceFacts, RunSource]:
-    if not (path / NAME).is_file():
-        raise UsageError(
-            "is not a slice",
-            where=path,
-            remedy="--append adds languages to a directory of modtok slice",
-        )
-    facts = read_facts(path)
+def _extended(path: Path, part: RunPart, progress: Progress) -> tuple[RunSource, RunPart]:
+    """The run of the slice in `path`, and the slice with the languages of `append` too."""
+    facts, run = read_facts(path), part.origin
     place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
     if place is None or not is_run(place):
         what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
         raise UsageError(what, where=path, remedy="pass the run with --from")
+    step = part.step
     if step is None and not (run and facts.step not in steps_of(run)):
         step = facts.step  # another run that is named has its own last one
-    source = open_run(place, tokenizer=tokenizer, step=step)
+    source = open_run(place, tokenizer=part.tokenizer, step=step)
     if source.step != facts.step:
         progress.note(f"all rows are from step {source.step} of {place}")
     what = ""
@@ -144,20 +141,27 @@ def _origin(
             where=path,
             remedy="pass the right run with --from, or slice again with --langs",
         )
-    return facts, source
+    added = source.side(part.append).languages
+    if present := [each for each in added if each in facts.inputs and each in facts.outputs]:
+        raise UsageError(f"{path} already has {', '.join(present)}", where="--append")
+    reading, writing = (
+        FULL if full else tuple(dict.fromkeys((*side, *added)))
+        for side, full in (
+            (facts.inputs, facts.full_inputs),
+            (facts.outputs, facts.full_outputs),
+        )
+    )
+    bos = facts.bos if part.bos is None else part.bos
+    return source, replace(part, sides=(reading, writing), dtype=part.dtype or facts.dtype, bos=bos)
 
 
 def _write(
-    source: RunSource,
-    languages: tuple[Side, Side],
-    output: Path,
-    dtype_name: str,
-    bos: bool,
-    verify: bool,
-    progress: Progress,
+    source: RunSource, part: RunPart, output: Path, verify: bool, progress: Progress
 ) -> SliceReport:
-    vocabularies = source.vocabularies(*(FULL if side is None else side for side in languages))
-    facts = _facts(source, vocabularies, dtype_name, bos)
+    reading, writing = part.sides
+    vocabularies = source.vocabularies(reading, writing)
+    dtype_name = part.dtype or str(source.dtype).removeprefix("torch.")
+    facts = _facts(source, vocabularies, dtype_name, part.bos is not False)
     dtype = getattr(torch, dtype_name)
     sizes = _sizes(source, vocabularies, dtype)
     need = 2 * sum(here for here, _ in sizes.values())
@@ -251,7 +255,7 @@ def slice_files(
         "generation_config.json": _json({**ids, "pad_token_id": end, "do_sample": False}),
         "tokenizer.json": vocabularies.tokenizer_in.to_json(),
         "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies, chat)),
-        NAME: facts.to_json(),
+        FACTS: facts.to_json(),
         README: _model_card(facts, sizes, vocabularies).encode(),
     }
     if facts.bos:
