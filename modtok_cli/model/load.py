@@ -43,9 +43,9 @@ def open_model(
         raise UsageError(what, where=path, remedy=remedy)
     if kind == RUN:
         return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
-    for each, value in ((Step, step), (RunTokenizer, tokenizer)):
+    for name, each, value in (("step", Step, step), ("tokenizer", RunTokenizer, tokenizer)):
         if value is not None:
-            raise not_for(option_of(each), kind, path)
+            raise not_for(option_of(each, name=name), kind, path)
     if kind == SLICE:
         return SliceSource(path)
     source = HfSource(path)
