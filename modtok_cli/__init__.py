@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from modtok_cli.tokenizer.encoding.lines import decode as decode
     from modtok_cli.tokenizer.encoding.lines import encode as encode
     from modtok_cli.tokenizer.extract import extract as extract
-    from modtok_cli.tokenizer.inspect import check_subsets as check_subsets
     from modtok_cli.tokenizer.inspect import inspect as inspect
     from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.tokenizer.open import load as load
     from modtok_cli.tokenizer.protocol import Tokenizer as Tokenizer
+    from modtok_cli.tokenizer.subset_check import check_subsets as check_subsets
     from modtok_cli.tokenizer.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.training.settings import RunSettings as RunSettings
 
@@ -96,7 +96,8 @@ _NAMES = {
     "tokenizer.comparison": "compare_tokenizers",
     "tokenizer.encoding.lines": "decode encode",
     "tokenizer.extract": "extract",
-    "tokenizer.inspect": "check_subsets inspect",
+    "tokenizer.inspect": "inspect",
+    "tokenizer.subset_check": "check_subsets",
     "tokenizer.open": "load",
     "tokenizer.protocol": "Tokenizer",
     "tokenizer.subtokenizer": "Subtokenizer",

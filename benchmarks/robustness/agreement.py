@@ -20,8 +20,8 @@ from tokenizers import Tokenizer
 
 from benchmarks.common import emit, parser_of
 from helpers.plain_ids import plain_ids
-from modtok_cli.tokenizer.inspect import check_single
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.subset_check import check_single
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 

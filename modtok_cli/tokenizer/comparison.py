@@ -6,7 +6,6 @@ import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import ne
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -15,9 +14,8 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.parameters import is_path
 from modtok_cli.base.public import public
 from modtok_cli.tokenizer.containment import containment
-from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.open import open_spec
 from modtok_cli.tokenizer.parameters import AnyTokenizer
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -116,17 +114,14 @@ def _alone(tokenizer: Comparable) -> Subtokenizer:
 
 def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) -> Comparable:
     """A modular tokenizer, or a single one with known merges or scores; opened unless it is."""
-    if isinstance(tokenizer, str | os.PathLike):
-        if is_modular(Path(tokenizer)):
-            return ModularTokenizer.load(Path(tokenizer))
-        tokenizer = open_tokenizer(str(tokenizer))
-    if not isinstance(tokenizer, ModularTokenizer | Subtokenizer):
+    opened = open_spec(tokenizer)
+    if not isinstance(opened, ModularTokenizer | Subtokenizer):
         raise ModtokError(
             "cannot check, search or compare this kind of tokenizer",
-            where=tokenizer.name,
+            where=opened.name,
             remedy="expected a modular directory, DIR@fr,en or a byte-level BPE tokenizer.json",
         )
-    return tokenizer
+    return opened
 
 
 def text_of(token: bytes) -> str:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import is_there, standard_input
@@ -69,8 +69,46 @@ def load(
         UsageError: the file does not exist, or the directory lacks the language.
         ModtokError: it is damaged, or of an unknown kind; names the file and the field.
     """
-    path = Path(spec)
-    return ModularTokenizer.load(path) if is_modular(path) else open_tokenizer(str(spec))
+    return open_spec(spec)
+
+
+class ModularSpec(NamedTuple):
+    """What `DIR` and `DIR@fr,en` name; `languages` is None for all."""
+
+    directory: Path
+    languages: list[str] | None
+
+
+def modular_of(spec: FilePath) -> ModularSpec | None:
+    """The modular directory that a specification names; None of any other tokenizer."""
+    if is_modular(Path(spec)):
+        return ModularSpec(Path(spec), None)
+    head, tail = split_spec(str(spec))
+    if tail is None or not is_modular(Path(head)):
+        return None
+    return ModularSpec(Path(head), language_list(tail, name_of(str(spec)).removesuffix(tail)))
+
+
+def open_spec(
+    spec: FilePath | ModularTokenizer | Tokenizer, *, progress: Progress = SILENT
+) -> ModularTokenizer | Tokenizer:
+    """As `load`; what is a tokenizer stays."""
+    if not isinstance(spec, str | os.PathLike):
+        return spec
+    modular = modular_of(spec)
+    if modular and modular.languages is None:
+        return ModularTokenizer.load(modular.directory)
+    return open_tokenizer(spec, progress=progress)
+
+
+def open_whole(
+    spec: FilePath | ModularTokenizer | Tokenizer,
+) -> tuple[ModularTokenizer | Tokenizer, list[str] | None]:
+    """The modular tokenizer of `DIR` or `DIR@fr,en`, with these languages; else as `open_spec`."""
+    modular = modular_of(spec) if isinstance(spec, str | os.PathLike) else None
+    if modular:
+        return ModularTokenizer.load(modular.directory), modular.languages
+    return open_spec(spec), None
 
 
 def open_tokenizer(
@@ -90,11 +128,11 @@ def open_tokenizer(
                 remedy="pipe a tokenizer, or name one with -t",
             )
         return open_bytes(data, "-", "stdin", progress=progress)
-    if is_modular(Path(spec)):
-        return open_subset(Path(spec), None, name=name_of(spec))
+    if modular := modular_of(spec):
+        return open_subset(*modular, name=name_of(spec))
     head, pattern = split_pattern(spec)
     if not is_there(head):
-        return _open_qualified(spec, progress)
+        raise _unknown(spec)
     path = file_of(Path(head))
     data = read_file(path, factor=16)  # a JSON object of many short strings
     return open_bytes(data, name_of(spec), str(path), variant=pattern, progress=progress)
@@ -133,15 +171,6 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     """
     head, at, tail = spec.rpartition("@")
     return (head, tail) if at and not is_there(spec) else (spec, None)
-
-
-def codes_of(spec: str, tail: str) -> list[str]:
-    """The languages that `tail` of `spec` names, after its @.
-
-    Raises:
-        UsageError: as `language_list`; names the directory.
-    """
-    return language_list(tail, name_of(spec).removesuffix(tail))
 
 
 def home_of(tokenizer: Tokenizer) -> Path | None:
@@ -185,17 +214,14 @@ def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
     return f"{tokenizer}@{','.join(languages)}"
 
 
-def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
-    """`DIR@fr,en`."""
+def _unknown(spec: str) -> UsageError:
     head, tail = split_spec(spec)
-    if tail is not None and is_modular(Path(head)):
-        return open_subset(Path(head), codes_of(spec, tail), name=name_of(spec))
     if tail is not None and Path(head).is_dir():
         what = "the directory is not a modular tokenizer"
-        raise UsageError(what, where=name_of(spec), remedy=KINDS)
+        return UsageError(what, where=name_of(spec), remedy=KINDS)
     if head == "tokenizer":  # of the workspace
-        raise UsageError(MISSING.format(head))
-    raise missing(spec, KINDS)
+        return UsageError(MISSING.format(head))
+    return missing(spec, KINDS)
 
 
 def open_bytes(

@@ -1,7 +1,11 @@
-"""How words are built: the merges that segmentation applies, one by one (figure 2 of the paper)."""
+"""Tokens by a pattern, and how words are built: the merges that segmentation applies, one by one.
+
+The steps are those of figure 2 of the paper.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -13,6 +17,7 @@ from modtok_cli.core.binding import PADDING
 from modtok_cli.core.text import split
 from modtok_cli.tokenizer.comparison import text_of
 from modtok_cli.tokenizer.encoding.encoder import utf8
+from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 _NO_PAIR = (1 << 62, -1)
@@ -53,3 +58,20 @@ def trace(tokenizer: Subtokenizer, text: str) -> Iterator[dict[str, Any]]:
             ids[at : at + 2] = [result]
             rank = int(tokenizer.merge_ranks[number])
             yield {"word": word, "rank": rank, **row, "pieces": [tokens[each] for each in ids]}
+
+
+def token_owners(tokenizer: ModularTokenizer, pattern: str) -> Iterator[dict[str, Any]]:
+    """Tokens that match a regular expression, by id: rows with `id`, `token` and `languages`.
+
+    `token_owners(t, "^ the")` gives " the", " they", … with their languages. Invalid UTF-8 is
+    matched as U+FFFD.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"'{pattern}' is not a regular expression: {error}") from error
+    for index, token in enumerate(tokenizer.vocabulary.tokens()):
+        if expression.search(token.decode("utf-8", "replace")):
+            members = np.flatnonzero(tokenizer.token_membership[index])
+            languages = tuple(tokenizer.languages[i] for i in members)
+            yield {"id": index, "token": text_of(token), "languages": languages}

@@ -224,7 +224,7 @@ def test_inspect_check(at) -> None:
 
 
 def test_inspect_check_fails_after_the_rows(at, monkeypatch: pytest.MonkeyPatch) -> None:
-    from modtok_cli.tokenizer.inspect import Report, SubsetCheck
+    from modtok_cli.tokenizer.subset_check import Report, SubsetCheck
 
     bad = Report((SubsetCheck(("fr",), 500, 240, (), (300,)),))
     monkeypatch.setattr("modtok_cli.cli.commands.inspect.check_all", lambda *args, **options: bad)

@@ -17,8 +17,9 @@ from modtok_cli.text.counts import count_documents, split_words
 from modtok_cli.text.pretokenizer import PHRASES
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import save_counts
-from modtok_cli.tokenizer.inspect import check_subsets, describe
+from modtok_cli.tokenizer.inspect import describe
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.subset_check import check_subsets
 
 LANGUAGES = ["en", "fi", "fr"]
 PARALLEL = SAMPLE / "parallel"

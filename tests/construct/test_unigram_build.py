@@ -19,10 +19,10 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
-from modtok_cli.tokenizer.inspect import check_subsets
 from modtok_cli.tokenizer.modular_directory import read_references
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.subset_check import check_subsets
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 DATA = SAMPLE / "data"

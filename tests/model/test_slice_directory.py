@@ -399,9 +399,10 @@ def test_what_changes_in_held_out_lines_is_told(languages: str, texts: str, tmp_
 
     def sliced(place: str) -> Any:
         files = [tmp_path / place / f"{name}.txt" for name in texts.split(",") if name]
+        own = {"data": tmp_path / place} if languages else {}
         return slice_model(
-            model, languages or None, data=tmp_path / place, texts=files, k=320,
-            output=tmp_path / f"s-{place}", verify=False,
+            model, languages or None, texts=files, k=320, output=tmp_path / f"s-{place}",
+            verify=False, **own,
         )  # fmt: skip
 
     report, rest = sliced("all"), sliced("rest")

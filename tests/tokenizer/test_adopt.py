@@ -38,9 +38,9 @@ from modtok_cli.tokenizer.adopted.segmenter import Library
 from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.tokenizer.extract import extract
 from modtok_cli.tokenizer.formats.sentencepiece import SentencePieceTokenizer
-from modtok_cli.tokenizer.inspect import check_subsets
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_bytes, open_tokenizer
+from modtok_cli.tokenizer.subset_check import check_subsets
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.tokenizer.vocabulary import BYTE_NAMES, unspell
 

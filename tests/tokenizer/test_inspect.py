@@ -26,17 +26,13 @@ from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.tokenizer.comparison import Difference, compare, containment, diff, text_of
 from modtok_cli.tokenizer.faults import faults
 from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
-from modtok_cli.tokenizer.inspect import (
-    check_single,
-    check_subsets,
-    describe,
-    token_owners,
-)
+from modtok_cli.tokenizer.inspect import describe
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_bytes
 from modtok_cli.tokenizer.segmenters.merges import Merges, ModularMerges
+from modtok_cli.tokenizer.subset_check import check_single, check_subsets
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
-from modtok_cli.tokenizer.trace import trace
+from modtok_cli.tokenizer.trace import token_owners, trace
 from modtok_cli.tokenizer.vocabulary import Vocabulary, spell
 
 from .test_scored import random_parts, united

@@ -28,9 +28,9 @@ from modtok_cli.learn.unite import unite
 from modtok_cli.tokenizer.comparison import diff
 from modtok_cli.tokenizer.encoding import encoder as encoder_module
 from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
-from modtok_cli.tokenizer.inspect import check_single, check_subsets
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_bytes
+from modtok_cli.tokenizer.subset_check import check_single, check_subsets
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 SPECIALS = ("<|x|>", "<|y|>")

@@ -16,20 +16,13 @@ from modtok_cli.tokenizer.adopted.file_ids import said
 from modtok_cli.tokenizer.comparison import compare, open_comparable
 from modtok_cli.tokenizer.encoding.external import External
 from modtok_cli.tokenizer.faults import faults, is_foreign
-from modtok_cli.tokenizer.inspect import (
-    check_single,
-    contents,
-    ids_in_library,
-    inspect,
-    open_whole,
-    token_owners,
-)
-from modtok_cli.tokenizer.inspect import check_subsets as check_all
-from modtok_cli.tokenizer.modular_directory import is_modular, read_references
+from modtok_cli.tokenizer.inspect import contents, inspect
+from modtok_cli.tokenizer.modular_directory import read_references
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import open_tokenizer, split_spec, subset_spec
+from modtok_cli.tokenizer.open import modular_of, open_spec, open_whole, subset_spec
+from modtok_cli.tokenizer.subset_check import check_single, check_subsets, ids_in_library
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
-from modtok_cli.tokenizer.trace import trace
+from modtok_cli.tokenizer.trace import token_owners, trace
 
 LANGUAGES = parse_columns(
     "language, tokens:int, own:int, shared:int, superwords:int, merges:int, documents:int, "
@@ -142,7 +135,7 @@ def show(
         else:
             emit_lines(comparison.lines(), comparison.verdict, json=False)
         return
-    if langs is not None and not is_modular(Path(split_spec(tokenizer)[0])):
+    if langs is not None and not modular_of(tokenizer):
         raise UsageError("--langs requires a modular directory", where=tokenizer)
     spec = subset_spec(tokenizer, langs)
     if check:
@@ -184,17 +177,17 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
     Raises:
         ModtokError: a check failed; raised after the rows are printed.
     """
-    opened = None if is_modular(Path(spec)) else open_tokenizer(spec)
+    opened = open_spec(spec)
     if isinstance(opened, External | Subtokenizer) and is_foreign(opened):
         found = [{"tokenizer": opened.name, **row} for row in faults(opened)]
         if not json:
             found = [{**row, "ids": row["ids"][:MOST_IDS]} for row in found]
         emit_rows(found, FAULTS, title=f"Faults of {opened.name}", json=json)
         return
-    whole = open_comparable(spec if opened is None else opened)
+    whole = open_comparable(opened)
     if isinstance(whole, ModularTokenizer):
         read_references(Path(spec))  # raises if one was changed
-        report = check_all(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)
+        report = check_subsets(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)
         rows, odd = [asdict(subset) for subset in report.subsets], report.odd_ids
     else:
         rows, odd = [contents(whole)[0] | asdict(check_single(whole))], ids_in_library(whole)

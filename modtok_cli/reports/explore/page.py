@@ -38,9 +38,8 @@ from modtok_cli.reports.explore.published import (
 )
 from modtok_cli.text.languages import language_name, optional_languages
 from modtok_cli.tokenizer.adopted.segmenter import Library, ModularLibrary
-from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.open import open_spec
 from modtok_cli.tokenizer.parameters import AnyTokenizers
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.segmenters.fewest_tokens import FewestTokens
@@ -91,7 +90,7 @@ def explore(
     packed, names, modular = [], [], []
     with progress.task("packing", total=len(specs), unit="tokenizers") as task:
         for spec in specs:
-            tokenizer = _opened(spec, progress)
+            tokenizer = open_spec(spec, progress=progress)
             if isinstance(tokenizer, ModularTokenizer):
                 modular.append(tokenizer)
             is_path = isinstance(spec, str | os.PathLike)
@@ -134,15 +133,6 @@ def explore(
 def _core() -> bytes:
     """The native core compiled to WebAssembly."""
     return (backend.CORE / backend.WASM).read_bytes()
-
-
-def _opened(spec: Any, progress: Progress) -> Tokenizer | ModularTokenizer:
-    if not isinstance(spec, str | os.PathLike):
-        tokenizer: Tokenizer | ModularTokenizer = spec
-        return tokenizer
-    if is_modular(Path(spec)):
-        return ModularTokenizer.load(Path(spec))
-    return open_tokenizer(str(spec), progress=progress)
 
 
 def _short(spec: str) -> str:
