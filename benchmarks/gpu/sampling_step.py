@@ -19,6 +19,7 @@ import torch
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.training_step import ROWS, backbone_of, clock, micro_of, utilization
+from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
@@ -41,7 +42,7 @@ class Variant:
         micro = micro_of(size, rows, *shape, model.ranks.device)
         self._microbatches = [micro] * MICROBATCHES
         self.sizes = [(shape[0] * shape[1], float(rows))] * MICROBATCHES
-        self.flops = config.shape.step_flops(config.seq_length, self.sizes)
+        self.flops = step_flops(config.shape, config.seq_length, self.sizes)
         self.plan = total(memory_parts(config, size, StepRows(rows, rows, rows), 1))
         self.seconds: list[float] = []
         self.error: str | None = None

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.masked_model import MaskedModel
+from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
@@ -141,7 +142,7 @@ def utilization(
 ) -> dict[str, float | None]:
     """Share of a GPU's peak: "mfu", and with causal attention counted whole, as many others do."""
     most = peak_flops(device, torch.bfloat16)
-    flops = shape.step_flops(length, sizes)
+    flops = step_flops(shape, length, sizes)
     attention = 6 * shape.layers * length * shape.heads * shape.head_width
     whole = flops + attention * sum(tokens for tokens, _ in sizes)
     both = {"mfu": flops, "mfu_whole_attention": whole}

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks.common import parser_of
+from modtok_cli.model.architecture.arithmetic import recomputed_flops, step_flops
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.resolve import resolve
@@ -75,8 +76,8 @@ class Run:
         """Seconds of a step's FLOPs at the assumed utilization."""
         config = self.config
         shape, length, tokens = config.shape, config.seq_length, config.step_tokens
-        flops = shape.step_flops(length, [(tokens, self.step.active)])
-        flops += shape.recomputed_flops(length, tokens, config.recompute or 0)
+        flops = step_flops(shape, length, [(tokens, self.step.active)])
+        flops += recomputed_flops(shape, length, tokens, config.recompute or 0)
         return flops / (PEAK * UTILIZATION * self.gpus)
 
     @property

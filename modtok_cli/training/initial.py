@@ -22,6 +22,7 @@ from modtok_cli.base.hub import model_name, name_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.model.architecture import token_rows
 from modtok_cli.model.architecture.complete import check_complete
+from modtok_cli.model.architecture.megatron_layout import from_hf
 from modtok_cli.model.architecture.stored_model import (
     HfDirectory,
     is_hf_directory,
@@ -262,7 +263,7 @@ class InitialModel:
         self.directory.warn(note)
         try:
             with torch.no_grad():
-                for name, whole in self.directory.shape.from_hf(self.directory.backbone):
+                for name, whole in from_hf(self.directory.shape, self.directory.backbone):
                     _load_backbone(model, name, [whole])
                 model.optimizer.set_steps(0)
         except ModtokError as error:

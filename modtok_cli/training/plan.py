@@ -8,6 +8,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.model.architecture.arithmetic import recomputed_flops, step_flops
 from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
@@ -313,8 +314,8 @@ def _stage_plan(
     chosen = recomputed(config, size, step_rows, ranks, available)
     layers = chosen.recompute or 0
     chunk = loss_chunk(chosen, size, step_rows, ranks, available) if gpu else CHUNK
-    flops = config.shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
-    flops += config.shape.recomputed_flops(config.seq_length, config.step_tokens, layers)
+    flops = step_flops(config.shape, config.seq_length, [(config.step_tokens, step_rows.active)])
+    flops += recomputed_flops(config.shape, config.seq_length, config.step_tokens, layers)
     return StagePlan(
         period,
         mixture,

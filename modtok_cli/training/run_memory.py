@@ -9,6 +9,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import available, check_memory
+from modtok_cli.model.architecture.arithmetic import activation_bytes, scoring_bytes, working_bytes
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.stream import AHEAD
 from modtok_cli.training.model.loss import CHUNK
@@ -66,7 +67,8 @@ def memory_parts(
     state = 8.0 + (4 if half == 2 else 0)
     if config.distributed_optimizer:
         state /= replicas
-    activations = shape.activation_bytes(
+    activations = activation_bytes(
+        shape,
         sequences,
         config.seq_length,
         half,
@@ -78,7 +80,7 @@ def memory_parts(
     )
     logits = int(min(chunk, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
     # Logits and gradients of a layer do not exist at the same time.
-    working = max(logits, shape.working_bytes(tokens, half, shards=shards))
+    working = max(logits, working_bytes(shape, tokens, half, shards=shards))
     # Of a gathered number: the row itself and the float32 sum of its gradients; then, at different
     # times, the gradient of a microbatch, or the sums of a table that are sent to their owners and
     # that come from others, when activations are gone. Offloaded rows of the next step are there
@@ -103,7 +105,7 @@ def memory_parts(
         # A checkpoint is evaluated between steps, when the step's own memory is free.
         free = sum(parts[name][1] for name in ("active rows", "activations", "working memory"))
         count = shape.parameters + shape.table_parameters(int(step.active))
-        need = count * half + shape.scoring_bytes(_CHOICES, config.seq_length, half)
+        need = count * half + scoring_bytes(shape, _CHOICES, config.seq_length, half)
         parts["tasks, beyond a step"] = (count, max(0, need - free))
     return parts
 

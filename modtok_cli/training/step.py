@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from modtok_cli.measure.lost import unmeasured
+from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits, peak_flops, timing
@@ -71,7 +72,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
         times = timing(
             seconds=ended - max(started, before),
             tokens=config.step_tokens,
-            flops=config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas,
+            flops=step_flops(config.shape, config.seq_length, now.sizes) * ranks.replicas,
             peak=config.device_flops or peak_flops(ranks.device, model.dtype),
             world=ranks.world,
         )

@@ -18,6 +18,7 @@ import torch
 
 from helpers.plain_training import PlainTraining, Rates, Sequences
 from helpers.rank_of_runs import train_on
+from modtok_cli.model.architecture.megatron_layout import to_hf
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
@@ -103,7 +104,7 @@ def initial_weights(config: Config, size: int) -> dict[str, torch.Tensor]:
     from modtok_cli.training.model.model import Model
 
     model = Model(config.shape, size, start_ranks(), seed=config.seed)
-    weights = config.shape.to_hf({n: p.detach() for n, p in model.backbone.parameters.items()})
+    weights = to_hf(config.shape, {n: p.detach() for n, p in model.backbone.parameters.items()})
     weights["input"] = model.input.weight
     if not config.shape.tied:
         weights["output"] = model.output.weight

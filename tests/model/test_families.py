@@ -11,7 +11,9 @@ import torch
 
 from modtok_cli.base import plugins
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.model.architecture.arithmetic import scoring_bytes, step_flops, working_bytes
 from modtok_cli.model.architecture.families.llama import Llama, llama
+from modtok_cli.model.architecture.megatron_layout import from_hf, megatron_partition, to_hf
 from modtok_cli.model.architecture.registry import (
     BY_SWITCHES,
     architecture,
@@ -69,7 +71,7 @@ def test_transformers_computes_what_megatron_does(
 ) -> None:
     shape = replace(shape, rope_scaling=scaling)
     backbone = backbone_of(shape)
-    weights = shape.to_hf(weights_of(backbone))
+    weights = to_hf(shape, weights_of(backbone))
     theirs = build_backbone(shape, weights, "here", context=64)
     x = torch.randn(2, 24, 48, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
@@ -79,7 +81,7 @@ def test_transformers_computes_what_megatron_does(
 
 
 def test_bytes_of_the_cache_are_those_of_transformers(shape: Shape) -> None:
-    theirs = build_backbone(shape, shape.to_hf(weights_of(backbone_of(shape))), "here", context=64)
+    theirs = build_backbone(shape, to_hf(shape, weights_of(backbone_of(shape))), "here", context=64)
     with torch.no_grad():
         output = theirs(inputs_embeds=torch.randn(2, 24, 48), use_cache=True)
     layers = getattr(output, cache_name(theirs)).layers
@@ -87,20 +89,20 @@ def test_bytes_of_the_cache_are_those_of_transformers(shape: Shape) -> None:
     assert held == 2 * 24 * shape.kv_bytes_per_token(4)
     # Scoring holds it twice, and the activations of a layer.
     activations = 2 * 24 * 4 * (4 * shape.hidden_size + 2 * shape.ffn)
-    assert shape.scoring_bytes(2, 24, 4) == 2 * held + activations
+    assert scoring_bytes(shape, 2, 24, 4) == 2 * held + activations
 
 
 def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:
     parameters = backbone_of(shape).parameters
     assert sum(each.numel() for each in parameters.values()) == shape.parameters
     for name, parameter in parameters.items():
-        assert shape.megatron_partition(name) == partition(parameter), name
+        assert megatron_partition(name) == partition(parameter), name
 
 
 def test_hf_names_round_trip(shape: Shape) -> None:
     weights = weights_of(backbone_of(shape))
-    renamed = shape.to_hf(weights)
-    again = dict(shape.from_hf(renamed))
+    renamed = to_hf(shape, weights)
+    again = dict(from_hf(shape, renamed))
     assert again.keys() == weights.keys()
     assert all(torch.equal(again[name], tensor) for name, tensor in weights.items())
     name, tensor = next(iter(renamed.items()))
@@ -110,9 +112,9 @@ def test_hf_names_round_trip(shape: Shape) -> None:
         (renamed | {"layers.9.x": tensor}, "has no counterpart"),
     ):
         with pytest.raises(ModtokError, match=message):
-            dict(shape.from_hf(wrong))
+            dict(from_hf(shape, wrong))
     with pytest.raises(ModtokError, match="has no counterpart"):
-        shape.to_hf({"block.layers.0.strange.weight": tensor})
+        to_hf(shape, {"block.layers.0.strange.weight": tensor})
 
 
 @pytest.mark.parametrize("scaling", [None, RopeScaling("linear", 2.0), SCALED], ids=str)
@@ -306,11 +308,11 @@ def test_arithmetic_by_hand() -> None:
     # 2 sequences of 10 tokens in 4 bytes: twice keys and values of 4 heads of 8 in 2 layers; four
     # vectors of the hidden size and two of the feed-forward layer.
     cache = 2 * 4 * 8 * 2
-    assert SHAPE.scoring_bytes(2, 10, 4) == 2 * 10 * 4 * (2 * cache + 4 * 64 + 2 * 96)
-    assert SHAPE.working_bytes(10, 2, shards=2) == 2 * 10 * 96 * 2 // 2
+    assert scoring_bytes(SHAPE, 2, 10, 4) == 2 * 10 * 4 * (2 * cache + 4 * 64 + 2 * 96)
+    assert working_bytes(SHAPE, 10, 2, shards=2) == 2 * 10 * 96 * 2 // 2
     # 6 for each weight, output row and number of an attention of 10 tokens, by 2 and 3 tokens.
     one, other = (6 * (SHAPE.parameters + 64 * rows + 2 * 10 * 64) for rows in (100, 50))
-    assert SHAPE.step_flops(10, [(2, 100), (3, 50)]) == 2 * one + 3 * other
+    assert step_flops(SHAPE, 10, [(2, 100), (3, 50)]) == 2 * one + 3 * other
     assert SIZES["0.5b"].kv_bytes_per_token() == 58_368  # 2 · 6 heads · 128 · 19 layers · 2 bytes
     assert [SIZES[name].kv_bytes_per_token() // 1000 for name in PAPER] == [
         58, 86, 147, 327, 409, 745,

@@ -23,6 +23,7 @@ from helpers.python_processes import run_python
 from helpers.sample import ROOT
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
+from modtok_cli.model.architecture.arithmetic import activation_bytes, scoring_bytes, working_bytes
 from modtok_cli.model.architecture.families.llama import Llama
 from modtok_cli.model.architecture.sizes import PAPER, SIZES
 from modtok_cli.training import run_memory as memory
@@ -90,19 +91,19 @@ def test_activations_are_what_autograd_keeps(
     shape: Llama, dtype: torch.dtype, document: bool
 ) -> None:
     found = saved_bytes(shape, 3, 64, dtype=dtype, end_of_text=0 if document else None)
-    planned = shape.activation_bytes(3, 64, dtype.itemsize, masked=document)
+    planned = activation_bytes(shape, 3, 64, dtype.itemsize, masked=document)
     assert planned == pytest.approx(found, rel=0.02)
 
 
 def test_shards_divide_what_is_inside_a_layer() -> None:
     shape = Llama(layers=2, hidden_size=64, ffn=176, heads=4, kv_heads=2, head_width=16)
-    one, two = (shape.activation_bytes(2, 64, 2, shards=n) for n in (1, 2))
+    one, two = (activation_bytes(shape, 2, 64, 2, shards=n) for n in (1, 2))
     inside = 2 * 128 * (2 * (3 * 96 + 5 * 176) + 4 * 4)
     assert one - two == inside // 2
-    parts = shape.activation_bytes(2, 64, 2, shards=2, sequence_parallel=True)
+    parts = activation_bytes(shape, 2, 64, 2, shards=2, sequence_parallel=True)
     norms = 2 * 2 * 128 * (64 * 10 + 4) + 128 * (64 * 12 + 4)  # between layers
     assert two - parts == norms // 2 - 128 * 64 * 2  # the result is gathered for the loss
-    assert shape.activation_bytes(2, 64, 2, recompute=2) < one
+    assert activation_bytes(shape, 2, 64, 2, recompute=2) < one
 
 
 def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
@@ -113,7 +114,7 @@ def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
     assert parts == without
     shape, step = config.shape, ("active rows", "activations", "working memory")
     assert count == shape.parameters + shape.table_parameters(int(ROWS.active))
-    need = 2 * count + shape.scoring_bytes(32, config.seq_length, 2)
+    need = 2 * count + scoring_bytes(shape, 32, config.seq_length, 2)
     assert beyond == max(0, need - sum(without[name][1] for name in step))
     more = replace(config, tp=8, distributed_optimizer=False)
     assert memory_parts(more, SIZE, ROWS, 8)["tasks, beyond a step"][1] > 2 * 10**9
@@ -376,6 +377,6 @@ def test_plan_agrees_with_fake_tensors(
         gradients = [torch.empty(size, dtype=torch.float32).to(torch.bfloat16)]
         with backbone.accumulating(more=False):
             result.backward(gradients.pop())
-    planned = shape.activation_bytes(sequences, length, 2, recompute=recompute, fused=True)
-    planned += shape.working_bytes(sequences * length, 2)
+    planned = activation_bytes(shape, sequences, length, 2, recompute=recompute, fused=True)
+    planned += working_bytes(shape, sequences * length, 2)
     assert planned == pytest.approx(peak.most, rel=0.1)

@@ -12,6 +12,7 @@ import torch
 from helpers.as_cuda import megatron_optimizer
 from helpers.plain_training import PlainTraining, Rates, Sequences
 from modtok_cli.model.architecture.families.llama import Llama, llama
+from modtok_cli.model.architecture.megatron_layout import to_hf
 from modtok_cli.model.architecture.registry import with_switches
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.execution import InitStd
@@ -77,7 +78,7 @@ def weights_of(model: Model) -> dict[str, torch.Tensor]:
     """Under the names of transformers, and "input" and "output"."""
     backbone = {name: each.detach() for name, each in model.backbone.parameters.items()}
     tables = {"input": model.input.weight, "output": model.output.weight}
-    return model.shape.to_hf(backbone) | dict(list(tables.items())[: len(model.tables)])
+    return to_hf(model.shape, backbone) | dict(list(tables.items())[: len(model.tables)])
 
 
 def made(name: str, store: str) -> Model:

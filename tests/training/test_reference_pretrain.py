@@ -13,6 +13,7 @@ import torch
 
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.model.architecture.families.llama import llama
+from modtok_cli.model.architecture.megatron_layout import to_hf
 from modtok_cli.reference.pretrain import Llama, Pretraining, Reader, draw, main, read
 from modtok_cli.samples.sample import sample
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
@@ -60,7 +61,7 @@ def test_the_engine_equals_the_reference(regime: str, tied: bool, place: Path) -
         tables = {"input": model.input.weight, "output": model.output.weight}
         if tied:
             del tables["output"]
-        return shape.to_hf(backbone) | tables
+        return to_hf(shape, backbone) | tables
 
     reference = Pretraining(llama_, weights())
     drawn = batches(tokenizer, place, regime)

@@ -25,6 +25,14 @@ _SAMPLING = {
     "sampling_temp": "temperature", "sampling_top_k": "top_k", "sampling_top_p": "top_p",
     "sampling_min_p": "min_p", "sampling_penalty_repeat": "repetition_penalty",
 }  # fmt: skip
+# transformers → GGUF, of the matrices that Megatron keeps together.
+_GGUF = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+}
 _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 
 
@@ -175,7 +183,24 @@ def _tensors(model: ExportedModel, twins: Sequence[int]) -> Iterable[tuple[str, 
     if divisors is not None and scaling is not None and scaling.kind != "linear":
         yield "rope_freqs.weight", torch.from_numpy(divisors).float()
     for name, tensor in model.backbone.items():
-        yield model.shape.gguf_tensor(name, tensor)
+        yield _backbone_tensor(model.shape, name, tensor)
+
+
+def _backbone_tensor(shape: Shape, name: str, tensor: torch.Tensor) -> tuple[str, torch.Tensor]:
+    """Name and layout in GGUF of a backbone parameter, given under its transformers name."""
+    if name == "norm.weight":
+        return "output_norm.weight", tensor
+    parts = name.split(".", 2)
+    module, _, kind = parts[-1].rpartition(".")
+    short = (_GGUF | {hf: gguf for hf, gguf, _ in shape.layer_tensors.values()}).get(module)
+    if parts[0] != "layers" or short is None:
+        raise ModtokError(f"parameter '{name}' has no counterpart in GGUF")
+    heads = {"attn_q": shape.heads, "attn_k": shape.kv_heads}.get(short)
+    if shape.gguf_pairs and heads is not None:
+        # From halves to pairs: a head with rows 0 1 2 3 (0 rotates with 2) becomes 0 2 1 3.
+        split = tensor.reshape(heads, 2, -1, tensor.shape[1])
+        tensor = split.transpose(1, 2).reshape(tensor.shape)
+    return f"blk.{parts[1]}.{short}.{kind}", tensor
 
 
 def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:

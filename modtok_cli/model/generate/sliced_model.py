@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
+from modtok_cli.model.architecture.arithmetic import scoring_bytes
 from modtok_cli.model.generate.backbone import cache_name
 from modtok_cli.model.source import ModelSource
 from modtok_cli.model.vocabularies import Side, Vocabularies
@@ -98,7 +99,7 @@ class SlicedModel:
 
     def scoring_bytes(self, sequences: int, tokens: int) -> int:
         """Estimated bytes of scoring a batch, see `Shape.scoring_bytes`."""
-        return self.source.shape.scoring_bytes(sequences, tokens, self.dtype.itemsize)
+        return scoring_bytes(self.source.shape, sequences, tokens, self.dtype.itemsize)
 
     def check_batch(self, sequences: int, tokens: int) -> None:
         """Check a batch to be scored, of `sequences` × `tokens`."""

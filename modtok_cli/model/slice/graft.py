@@ -14,6 +14,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
+from modtok_cli.model.architecture.megatron_layout import from_hf
 from modtok_cli.model.architecture.stored_model import CONFIG, HfDirectory, is_hf_directory
 from modtok_cli.model.hf.graft_hf import ANOTHER, GraftReport, check_vocabulary, graft_directory
 from modtok_cli.model.hf.model_directory import NAME as IDS
@@ -168,7 +169,7 @@ def _graft_run(
     check_memory(table + 2 * backbone, "the run", "use a larger machine")
     names = ("table",) if source.shape.tied else ("input", "output")
     ids, tensors = torch.from_numpy(facts.ids), {}
-    for name, parameter in source.shape.from_hf(tuned.backbone):
+    for name, parameter in from_hf(source.shape, tuned.backbone):
         tensors[f"backbone.weight/{name}"] = parameter
     for name, every in zip(names, source.tables(full), strict=False):
         own = tuned.table(name)

@@ -21,6 +21,7 @@ from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_object
 from modtok_cli.base.signature import digest
+from modtok_cli.model.architecture.megatron_layout import megatron_partition, to_hf
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.model.source import LANG, Chat, ModelSource
 from modtok_cli.model.vocabularies import Side, Vocabularies, is_full
@@ -201,7 +202,7 @@ class RunSource(ModelSource):
 
     def parameters(self) -> dict[str, torch.Tensor]:
         """Parameters of the backbone under their transformers names, whole, in float32."""
-        return self.shape.to_hf(self.megatron_parameters())
+        return to_hf(self.shape, self.megatron_parameters())
 
     def megatron_parameters(self) -> dict[str, torch.Tensor]:
         """Parameters of the backbone under Megatron's names, whole, in float32."""
@@ -210,7 +211,7 @@ class RunSource(ModelSource):
             return {
                 name.removeprefix(_BACKBONE): _joined(
                     [file.get_tensor(name) for file in self._shards],
-                    self.shape.megatron_partition(name),
+                    megatron_partition(name),
                 )
                 for name in names
             }

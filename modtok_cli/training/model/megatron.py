@@ -31,6 +31,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from modtok_cli.base.extras import require
+from modtok_cli.model.architecture.megatron_layout import megatron_config
 from modtok_cli.model.architecture.rope import rope_frequencies
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device, partition
@@ -250,7 +251,7 @@ def _config(
 ) -> Any:
     normal = torch.nn.init.normal_
     return core().transformer.transformer_config.TransformerConfig(
-        **shape.megatron_config(),
+        **megatron_config(shape),
         tensor_model_parallel_size=shards,
         hidden_dropout=0.0,
         attention_dropout=0.0,
