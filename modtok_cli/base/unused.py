@@ -56,7 +56,7 @@ def leave_out(
 
 def not_for(option: Option, kind: str, where: Any) -> UsageError:
     """The error for an option that is not for the kind of a path."""
-    words = " and ".join(option.of)
+    words = ", ".join(option.of[:-1]) + " and " * (len(option.of) > 1) + option.of[-1]
     return UsageError(
         f"{option.flag} is for {words}, not for {kind}", where=where, remedy="omit it"
     )

@@ -7,7 +7,7 @@ from modtok_cli.model.architecture.stored_model import CONFIG, is_hf_directory
 from modtok_cli.tokenizer.open import tokenizers_in
 from modtok_cli.training.rundir import is_run
 
-RUN = "runs of modtok pretrain"
+RUN = "runs"
 SLICE = "slices of runs"
 MODEL = "Hugging Face models"
 DRAFT = "drafts (--head)"

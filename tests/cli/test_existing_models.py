@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import modtok_cli as modtok
 from helpers.external_models import PADDED
 from helpers.sample import SAMPLE
 
@@ -113,26 +116,25 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ),
         (
             "slice model --head ids.txt --bos -o part",
-            "--bos is for runs of modtok",
+            "--bos is for runs and slices of runs, not",
         ),
         ("slice model --langs fr", "no output directory given"),
         ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
         ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit -k"),
-        ("slice data --langs fr --from x -o part", "--from is for slices of runs, not for runs"),
-        ("slice data --data x --langs fr -o part", "--data is for Hugging Face models"),
+        ("slice data --langs fr --from x -o part", "--from is for --append"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name them"),
         ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
-        ("slice model --langs fr --bos -o part", "--bos is for runs of modtok"),
-        ("slice model --in fr -o part", "--in is for runs of modtok pretrain"),
-        ("slice data --text data/fr.txt -o part", "--text is for Hugging Face models"),
+        ("slice model --langs fr --bos -o part", "--bos is for runs and slices of runs, not"),
+        ("slice model --in fr -o part", "--in is for runs and slices of runs, not"),
+        ("slice data --text data/fr.txt --langs fr -o part", "data: is not a run"),
         ("eval bpb model news.fr.txt --infer fr", "model"),
         ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
         ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
         ("export model --field body -o part", "no text is read without --probe: omit --field"),
         (
             "export model -t adopted --step 4",
-            "model: --step is for runs of modtok pretrain, not",
+            "model: --step is for runs, not",
         ),
         ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
@@ -141,6 +143,54 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         assert message in err, err
         assert err.count("\n") <= 2, err
     assert not (Path.cwd() / "part").exists()
+
+
+def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) -> None:
+    """In the same words, with names of parameters in place of flags; modtok.toml is for others."""
+    assert here("adopt", "model", "--langs", "fr,en", "-o", "adopted")[0] == 0
+    body = modtok.Reading(field="body")
+    names = {
+        "--step": "step", "--bos": "bos", "--verify": "verify", "-k": "k", "--in": "inputs",
+        "--head": "head", "--field": "reading.field", "--top-p": "top_p", "--data": "data",
+        "--limit": "limit", "-t": "tokenizer", "--text": "on", "--probe": "probe", "--size": "size",
+        "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
+    }  # fmt: skip
+    m = modtok
+    for line, call in (
+        ("slice model --langs fr --step 3 -o s", partial(m.slice, "model", "fr", step=3)),
+        ("slice model --langs fr --bos -o s", partial(m.slice, "model", "fr", bos=True)),
+        (
+            "slice model --head l --no-verify -o s",
+            partial(m.slice, "model", head="l", verify=False),
+        ),
+        ("slice model --token-ids i -k 300 -o s", partial(m.slice, "model", token_ids="i", k=300)),
+        ("slice data --append fr --in fi", partial(m.slice, "data", append="fr", inputs="fi")),
+        (
+            "serve model --dtype float16 --prepare",
+            partial(m.serve, "model", dtype="float16", prepare=True),
+        ),
+        ("export model -t adopted", partial(m.export, "model", tokenizer="adopted")),
+        ("export model --field body", partial(m.export, "model", reading=body)),
+        ("generate model hi --step 3", partial(m.generate, "model", ["hi"], step=3)),
+        ("generate model hi --top-p 0.9", partial(m.generate, "model", ["hi"], top_p=0.9)),
+        ("tokens adopted --langs fr -k 300", partial(m.tokens, "adopted", "fr", k=300)),
+        ("tokens model --size 400 -k 300", partial(m.tokens, "model", size=400, k=300)),
+        ("extract -t adopted --field body", partial(m.extract, "adopted", reading=body)),
+        ("corpus stats a.txt --data b", partial(m.corpus_stats, "a.txt", data="b")),
+        ("cost --limit 2", partial(m.cost, limit=2)),
+        ("eval compare a b --limit 2", partial(m.compare, "a", "b", limit=2)),
+    ):
+        status, _, err = here(*line.split())
+        said = re.sub(r"--?[a-z][\w-]*", lambda flag: names.get(flag[0], flag[0]), err.strip())
+        said = said.partition('; try "modtok ')[0]
+        with pytest.raises(modtok.UsageError) as refused:
+            call()
+        assert (status, said) == (2, f"modtok: error: {refused.value}"), line
+
+
+def test_a_long_prompt_is_not_a_name(here: Any) -> None:
+    status, _, err = here("generate", "Il était une fois " * 20)
+    assert (status, "runs/latest: does not exist" in err) == (2, True), err
 
 
 def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:

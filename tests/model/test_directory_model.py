@@ -105,7 +105,7 @@ def test_languages_are_refused(tmp_path: Path) -> None:
     path = build(tmp_path / "model", "Qwen2")
     with pytest.raises(UsageError, match=r"is a model without languages; leave --langs, --in,"):
         load(path, ["fr"])
-    with pytest.raises(UsageError, match="--step is for runs of modtok pretrain, not for Hug"):
+    with pytest.raises(UsageError, match="--step is for runs, not for Hug"):
         load(path, step=3)
     with pytest.raises(UsageError, match="one vocabulary, there is nothing to choose"):
         Generator(path, ("auto",))

@@ -162,7 +162,7 @@ def test_what_does_not_fit_a_model_is_refused_in_a_line(
         graft(tuned, output=new)
     with pytest.raises(UsageError, match=r"is not the Hugging Face model that .* is a slice"):
         graft(tuned, tmp_path, original=part, output=new)
-    with pytest.raises(UsageError, match="tokenizer is for runs of modtok pretrain, not for"):
+    with pytest.raises(UsageError, match="tokenizer is for runs, not for"):
         graft(tuned, whole, original=part, output=new, tokenizer=whole)
     for place in (whole, whole.parent, part, tuned):
         with pytest.raises(UsageError, match=r"would (replace|be lost)"):

@@ -168,7 +168,7 @@ def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None
 
 def test_what_a_model_cannot_use_is_refused(french_english: Path, run: Path) -> None:
     for given in ({"step": 8}, {"tokenizer": run / "tokenizer"}):
-        with pytest.raises(UsageError, match="is for runs of modtok pretrain, not for slices"):
+        with pytest.raises(UsageError, match="is for runs, not for slices"):
             load(french_english, **given)
     with pytest.raises(UsageError, match="outputs: the model is loaded; give it load_generator"):
         modtok.generate(Generator(french_english), ["a"], outputs="fr")

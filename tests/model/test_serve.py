@@ -132,7 +132,7 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert config == {"languages": "fr", "offload_rows": True}
     with pytest.raises(UsageError, match="has no language 'xx'"):
         serve(place, languages="xx", prepare=True)
-    with pytest.raises(UsageError, match="is for runs of modtok pretrain, not for served"):
+    with pytest.raises(UsageError, match="is for runs, not for served"):
         serve(place, step=4, prepare=True)
     monkeypatch.setattr(serving, "is_installed", lambda name: False)
     with pytest.raises(UsageError, match=r"requires vllm; pip install 'modtok\[serve\]'; with"):

@@ -140,7 +140,7 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         slice_model(run, ["fr", "xx"], output=tmp_path / "q")
     with pytest.raises(UsageError, match="is not a run"):
         slice_model(french_english, ["fr"], output=tmp_path / "q")
-    with pytest.raises(UsageError, match="append is for slices of runs, not for runs of modtok"):
+    with pytest.raises(UsageError, match="append is for slices of runs, not for runs"):
         slice_model(run, append=["fi"], output=tmp_path / "q")
     broken = tmp_path / "broken"
     broken.mkdir()
@@ -152,7 +152,7 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         {"data": "other"}, {"k": 500}, {"coverage": 0.9}, {"texts": "t.txt"},
         {"token_ids": "ids.txt"},
     ):  # fmt: skip
-        with pytest.raises(UsageError, match="is for Hugging Face models, not for runs of modtok"):
+        with pytest.raises(UsageError, match="is for Hugging Face models, not for runs"):
             slice_model(run, ["fr"], output=tmp_path / "q", **other)
     with pytest.raises(UsageError, match=r"Hugging Face models only: omit reading\.field"):
         slice_model(run, ["fr"], output=tmp_path / "q", reading=Reading(field="body"))

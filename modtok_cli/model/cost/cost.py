@@ -67,7 +67,7 @@ class Entry:
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if not _split_sources(values.get("sources", ()))[2]:
-        yield ("references", "limit", "language", *options_of(Reading)), "no text is given"
+        yield ("references", "limit", "language", *options_of(Reading)), "no text given"
 
 
 @public

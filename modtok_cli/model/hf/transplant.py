@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, text_paths
@@ -82,7 +82,8 @@ class TransplantReport(WrittenModel):
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if not (values.get("fit") or values.get("report")):
-        yield options_of(Reading), "no text is read without --fit or --report"
+        report = " or --report" if IN_COMMAND.get() else ""
+        yield options_of(Reading), f"no text is read without --fit{report}"
 
 
 @public

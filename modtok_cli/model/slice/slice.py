@@ -51,10 +51,8 @@ _RUNS = (RUN, SLICE)
 _BOTH = (*_RUNS, MODEL)
 
 
-def _kind(path: FilePath, values: Mapping[str, Any]) -> str:
-    if values.get("head") is not None:
-        return DRAFT
-    return model_kind(Path(path), weights=False) or RUN
+def _kind(path: FilePath, values: Mapping[str, Any]) -> str | None:
+    return DRAFT if "head" in values else model_kind(Path(path), weights=False)
 
 
 def _unused(values: Mapping[str, Any]) -> Unused:
@@ -63,8 +61,9 @@ def _unused(values: Mapping[str, Any]) -> Unused:
         yield ("origin",), "--from is for --append"
     else:
         yield ("languages", "inputs", "outputs"), "--append adds languages to both sides of a slice"
-    if _kind(values.get("run", LATEST), values) != MODEL:
-        yield options_of(Reading), f"text is read for {MODEL} only"
+    kind = _kind(values.get("run", LATEST), values)
+    if kind != MODEL:
+        yield options_of(Reading) if kind else (), f"text is read for {MODEL} only"
         return
     languages, adopted = values.get("languages"), values.get("tokenizer")
     if not languages:

@@ -29,7 +29,7 @@ from modtok_cli.model.architecture.stored_model import CHAT_TEMPLATE
 from modtok_cli.model.generate.backbone import backbone_config, check_range
 from modtok_cli.model.hf.model_check import warn_of_other_ids
 from modtok_cli.model.hf.model_files import WrittenModel, check_output, framed
-from modtok_cli.model.kinds import FACTS
+from modtok_cli.model.kinds import FACTS, RUN, SLICE, model_kind
 from modtok_cli.model.slice.run_source import RunSource, find_run, open_run, steps_of
 from modtok_cli.model.slice.slice_check import check_run_slice
 from modtok_cli.model.slice.slice_directory import (
@@ -41,7 +41,6 @@ from modtok_cli.model.slice.slice_directory import (
 from modtok_cli.model.source import Chat
 from modtok_cli.model.vocabularies import FULL, Side, Vocabularies
 from modtok_cli.tokenizer.adopted.file_ids import check_ids
-from modtok_cli.training.rundir import is_run
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def sliced(
     check_output(output, FACTS, force=force or is_own, kind="slice of a run")
     if part.append is not None:
         source, part = _extended(path, part, progress)
-    elif not is_run(path):
+    elif model_kind(path) != RUN:
         raise UsageError(
             "is not a run" if path.exists() else "does not exist",
             where=path,
@@ -119,9 +118,12 @@ def sliced(
 
 def _extended(path: Path, part: RunPart, progress: Progress) -> tuple[RunSource, RunPart]:
     """The run of the slice in `path`, and the slice with the languages of `append` too."""
+    if model_kind(path) != SLICE:
+        remedy = "--append adds languages to a directory of modtok slice"
+        raise UsageError("is not a slice", where=path, remedy=remedy)
     facts, run = read_facts(path), part.origin
     place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
-    if place is None or not is_run(place):
+    if place is None or model_kind(place) != RUN:
         what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
         raise UsageError(what, where=path, remedy="pass the run with --from")
     step = part.step
