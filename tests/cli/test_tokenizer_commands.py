@@ -227,7 +227,9 @@ def test_inspect_check_fails_after_the_rows(at, monkeypatch: pytest.MonkeyPatch)
     from modtok_cli.tokenizer.subset_check import Report, SubsetCheck
 
     bad = Report((SubsetCheck(("fr",), 500, 240, (), (300,)),))
-    monkeypatch.setattr("modtok_cli.cli.commands.inspect.check_all", lambda *args, **options: bad)
+    monkeypatch.setattr(
+        "modtok_cli.cli.commands.inspect.check_subsets", lambda *args, **options: bad
+    )
     status, out, err = at("inspect", "--check")
     assert status == 1
     assert rows(out)[0]["unreachable"] == [300]
