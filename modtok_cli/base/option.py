@@ -27,7 +27,17 @@ from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from modtok_cli.base.errors import IN_COMMAND, UsageError
 from modtok_cli.base.remote import path_of, refuse_remote
@@ -308,16 +318,35 @@ class _Names(dict[str, Any]):
 
 
 @cache
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function with its types.
+
+    The keys of a `TypedDict` in `**name: Unpack[...]` are parameters, with None as the default.
+    """
+    function = inspect.unwrap(function)
+    names = _Names(function.__globals__)
+    signature = inspect.signature(function, eval_str=True, locals=names)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if get_origin(parameter.annotation) is not Unpack:
+            parameters.append(parameter)
+            continue
+        (keys,) = get_args(parameter.annotation)
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in keys.__annotations__.items()
+        ]
+    return signature.replace(parameters=parameters)
+
+
+@cache
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[Declared]]:
     """Parameters of a function with their option, or the dataclass of options that they stand for.
 
     Parameters without either are left out.
     """
-    function = inspect.unwrap(function)
     declared: dict[str, Option | type[Declared]] = {}
-    names = _Names(function.__globals__)
-    signature = inspect.signature(function, eval_str=True, locals=names)
-    for name, parameter in signature.parameters.items():
+    for name, parameter in signature_of(function).parameters.items():
         annotation = parameter.annotation
         if isinstance(annotation, type) and issubclass(annotation, Declared):
             declared[name] = annotation

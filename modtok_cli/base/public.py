@@ -17,7 +17,7 @@ from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError, renamed
 from modtok_cli.base.extras import missing_package
 from modtok_cli.base.files import denied, is_there, one_call
 from modtok_cli.base.hub import local_path
-from modtok_cli.base.option import Declared, Option, options_of, parameters_of
+from modtok_cli.base.option import Declared, Option, options_of, parameters_of, signature_of
 from modtok_cli.base.progress import SILENT, Progress, Silent
 from modtok_cli.base.unused import leave_out
 
@@ -95,7 +95,7 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if IN_COMMAND.get():
             return function(*args, **kwargs)
-        declared, signature = parameters_of(function), inspect.signature(function)
+        declared, signature = parameters_of(function), signature_of(function)
         values = signature.bind(*args, **kwargs)
         for name, value in values.arguments.items():
             option = declared.get(name)
@@ -231,7 +231,7 @@ def documented(function: Callable[..., Any]) -> str:
     lines = []
     declared = parameters_of(function)
     names = _names(declared)
-    for name in inspect.signature(function).parameters:
+    for name in signature_of(function).parameters:
         each = declared.get(name)
         if name == "progress":
             words = "Receives progress; warnings become `ModtokWarning` by default."

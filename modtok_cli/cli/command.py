@@ -20,7 +20,7 @@ import typer
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.memory import peak_bytes
-from modtok_cli.base.option import Option, options_of, parameters_of
+from modtok_cli.base.option import Option, options_of, parameters_of, signature_of
 from modtok_cli.base.public import description_of, located, refuse_inputs
 from modtok_cli.base.unused import leave_out
 from modtok_cli.cli import completion
@@ -156,13 +156,13 @@ class Declaration:
     ) -> None:
         self.function = inspect.unwrap(function)
         self.declared = parameters_of(function)
-        self.takes_progress = "progress" in inspect.signature(function).parameters
+        self.takes_progress = "progress" in signature_of(function).parameters
         self.own = options_of(show)
         self._added = added
         self._required = {
             (each, name)
             for each in (self.function, show)
-            for name, parameter in inspect.signature(each).parameters.items()
+            for name, parameter in signature_of(each).parameters.items()
             if parameter.default is parameter.empty
         }
         self._show = show

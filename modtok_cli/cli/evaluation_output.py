@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import check_suffix
@@ -16,7 +16,9 @@ from modtok_cli.cli.output import KEEP, Column, emit_tables, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 
 if TYPE_CHECKING:
-    from modtok_cli.evaluate.results import Evaluation, Result
+    from modtok_cli.base.progress import Progress
+    from modtok_cli.evaluate.results import Evaluation, Kept, Result
+    from modtok_cli.model.generate.worker_processes import Processes
 
 COLUMNS = parse_columns(
     "task, language=lang, metric, value=score:score, low=from:score, high=to:score, n:int, "
@@ -29,20 +31,28 @@ Examples = Annotated[
 Pivot = Callable[["Sequence[Result]"], tuple[list[Mapping[str, Any]], list[Column]]]
 
 
+class SharedWork(TypedDict):
+    """Arguments of an evaluation's function that the command makes."""
+
+    processes: Processes
+    kept: Kept
+    progress: Progress
+
+
 @contextmanager
-def evaluated(
+def shared_work(
     call: Call,
     gpus: int,
     examples: Path | None,
     *,
     needs: Sequence[str] = (),
     reads_input: bool = False,
-    **others: Any,
-) -> Iterator[Any]:
-    """The result of an evaluation's function; within the block it is printed.
+) -> Iterator[SharedWork]:
+    """Share an evaluation among processes; only the first one goes on after the block.
 
     Rows that results/ has are not computed again, unless `examples` are wanted, which it lacks.
-    Those that this call computes are there at once, so that it goes on after it was stopped.
+    Those that this call computes are there at once, so that it goes on after it was stopped;
+    `kept.close` removes them after they are printed.
 
     Raises:
         UsageError: a package of `needs` is not installed, or `examples` is a directory or
@@ -61,11 +71,9 @@ def evaluated(
         call.session.resumes = place is not None
         kept = Kept(place, call.session.unfinished if processes.first else None)
         progress = processes.only_first(call.progress)
-        evaluation = call(processes=processes, kept=kept, progress=progress, **others)
+        yield {"processes": processes, "kept": kept, "progress": progress}
     if kept.reused:
         call.say(f"{kept.reused:,} evaluations come from results/ (--no-keep repeats them)")
-    yield evaluation
-    kept.close()
 
 
 @contextmanager

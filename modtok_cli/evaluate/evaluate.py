@@ -3,73 +3,78 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.option import Option
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT
 from modtok_cli.base.public import public
 from modtok_cli.evaluate.parameters import (
-    Infer,
-    KeptRows,
-    Limit,
+    EvaluationOptions,
     MaxTokens,
     ModelPaths,
     Pairs,
     Prompts,
-    Shared,
     Shots,
     TaskData,
     Tasks,
 )
-from modtok_cli.model.parameters import LATEST, Dtype, RunTokenizer, Step
+from modtok_cli.model.parameters import LATEST
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.bits import BitsEvaluation
-    from modtok_cli.evaluate.models import Models, Modes
+    from modtok_cli.evaluate.models import Models
     from modtok_cli.evaluate.results import Evaluation, Outcome
 
 
-_Out = TypeVar("_Out", bound="Outcome")
-
-
-def _over(
+def _turns(
     models: parameters.FilePath | Sequence[parameters.FilePath],
-    infer: Modes,
-    whole: _Out,
-    evaluate: Callable[[Models, str | None], _Out],
-    **opening: Any,
-) -> _Out:
-    """Evaluate every model under every mode; what does not fit a model is skipped, with the reason.
+    found: Outcome,
+    how: EvaluationOptions,
+) -> Iterator[tuple[Callable[[], Models], str | None, AbstractContextManager[None]]]:
+    """Yield every model under every mode: a function that opens it, the mode, and a context.
 
-    `opening`: arguments of `open_models`.
+    An error in the context ends one turn, and is noted with the reason in `found.skipped`.
 
     Raises:
-        ModtokError: nothing was evaluated.
+        ModtokError: every turn ended with an error.
     """
     from modtok_cli.evaluate.models import modes_of, open_models
 
     given = [models] if isinstance(models, str | os.PathLike) else list(models)
-    paths, modes = given or [LATEST], modes_of(infer)
+    turns = list(product(given or [LATEST], modes_of(how.get("infer"))))
+    opening = {name: how.get(name) for name in ("tokenizer", "step", "dtype", "processes")}
     errors: list[ModtokError] = []
-    for path in paths:
-        opened: Models | None = None
-        for mode in modes:
-            try:
-                opened = opened or open_models(path, **opening)
-                whole.extend(evaluate(opened, mode))
-            except ModtokError as error:
-                errors.append(error)
-                name = f"{path}" if mode is None else f"{path} --infer {mode}"
-                whole.skipped.append(f"{name}: {error}")
-    if len(errors) == len(paths) * len(modes):
+    cache: dict[parameters.FilePath, Models] = {}
+
+    def opened(path: parameters.FilePath) -> Models:
+        if path not in cache:
+            cache.clear()  # one model is in memory at a time
+            progress = how.get("progress", SILENT)
+            cache[path] = open_models(path, progress=progress, **opening)  # type: ignore[arg-type]
+        return cache[path]
+
+    @contextmanager
+    def noting(name: str) -> Iterator[None]:
+        try:
+            yield
+        except ModtokError as error:
+            errors.append(error)
+            found.skipped.append(f"{name}: {error}")
+
+    for path, mode in turns:
+        name = f"{path}" if mode is None else f"{path} --infer {mode}"
+        yield partial(opened, path), mode, noting(name)
+    if len(errors) == len(turns):
         raise errors[0]
-    return whole
 
 
 @public
@@ -90,16 +95,9 @@ def evaluate_bpb(
     *,
     language: parameters.Lang = None,
     languages: parameters.Langs = None,
-    infer: Infer = None,
     batch_size: Annotated[int, Option("Number of windows per batch.", metavar="N", low=1)] = 8,
-    limit: Limit = None,
     reading: Reading = Reading(),
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
-    processes: Shared = None,
-    kept: KeptRows = None,
-    progress: Progress = SILENT,
+    **how: Unpack[EvaluationOptions],
 ) -> BitsEvaluation:
     """Measure bits per byte and per character of texts.
 
@@ -135,12 +133,12 @@ def evaluate_bpb(
     sources, langs = parameters.text_paths(texts), optional_languages(languages)
     check_texts(sources)
 
-    def measured(opened: Models, mode: str | None) -> BitsEvaluation:
-        settings = BitsSettings(mode, batch_size, limit, langs)
-        return measure_texts(opened, sources, language, reading, settings, kept or Kept())
-
-    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
-    return _over(models, infer, BitsEvaluation(), measured, progress=progress, **opening)
+    found, kept = BitsEvaluation(), how.get("kept") or Kept()
+    for opened, mode, turn in _turns(models, found, how):
+        settings = BitsSettings(mode, batch_size, how.get("limit"), langs)
+        with turn:
+            found.extend(measure_texts(opened(), sources, language, reading, settings, kept))
+    return found
 
 
 @public
@@ -153,13 +151,11 @@ def evaluate_mcq(
         parameters.FilePath | None,
         Option("Directory with mcq/TASK/LANG.jsonl, instead of the hub.", metavar="PATH"),
     ] = "tasks",
-    infer: Infer = None,
     shots: Annotated[
         int | None,
         Option("Number of few-shot examples; set by the task by default.", metavar="N", low=0),
     ] = None,
     batch_size: Annotated[int, Option("Number of choices per batch.", metavar="N", low=1)] = 32,
-    limit: Limit = None,
     include: Annotated[
         parameters.FilePath | None,
         Option(
@@ -173,12 +169,7 @@ def evaluate_mcq(
             "Load tasks of --include that contain code (!function).",
         ),
     ] = False,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
-    processes: Shared = None,
-    kept: KeptRows = None,
-    progress: Progress = SILENT,
+    **how: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Evaluate on multiple-choice questions in cloze form.
 
@@ -208,12 +199,12 @@ def evaluate_mcq(
     chosen = None if names is None else tuple(names)
     places = parameters.optional_path(data), parameters.optional_path(include)
 
-    def answered(opened: Models, mode: str | None) -> Evaluation:
-        settings = McqSettings(mode, chosen, shots, batch_size, limit, allow_code)
-        return answer(opened, langs, *places, settings, kept or Kept())
-
-    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
-    return _over(models, infer, Evaluation(), answered, progress=progress, **opening)
+    found, kept = Evaluation(), how.get("kept") or Kept()
+    for opened, mode, turn in _turns(models, found, how):
+        settings = McqSettings(mode, chosen, shots, batch_size, how.get("limit"), allow_code)
+        with turn:
+            found.extend(answer(opened(), langs, *places, settings, kept))
+    return found
 
 
 @public
@@ -222,20 +213,13 @@ def evaluate_mt(
     pairs: Pairs = None,
     *,
     data: TaskData = "tasks",
-    infer: Infer = None,
     shots: Shots = 5,
     lowercase: Annotated[
         bool, Option("Compute BLEU and chrF++ on lowercased text, as in the paper.")
     ] = False,
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
-    limit: Limit = None,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
-    processes: Shared = None,
-    kept: KeptRows = None,
-    progress: Progress = SILENT,
+    **how: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Evaluate few-shot translation by BLEU and chrF++.
 
@@ -265,12 +249,12 @@ def evaluate_mt(
     from modtok_cli.evaluate.generation import TranslationSettings, translate
     from modtok_cli.evaluate.results import Evaluation, Kept
 
-    def translated(opened: Models, mode: str | None) -> Evaluation:
+    found, kept, limit = Evaluation(), how.get("kept") or Kept(), how.get("limit")
+    for opened, mode, turn in _turns(models, found, how):
         settings = TranslationSettings(mode, shots, max_tokens, batch_size, limit, lowercase)
-        return translate(opened, pairs, Path(data), settings, kept or Kept())
-
-    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
-    return _over(models, infer, Evaluation(), translated, progress=progress, **opening)
+        with turn:
+            found.extend(translate(opened(), pairs, Path(data), settings, kept))
+    return found
 
 
 @public
@@ -279,17 +263,10 @@ def evaluate_sum(
     languages: parameters.Langs = None,
     *,
     data: TaskData = "tasks",
-    infer: Infer = None,
     shots: Shots = 5,
     max_tokens: MaxTokens = 128,
     batch_size: Prompts = 8,
-    limit: Limit = None,
-    step: Step = None,
-    tokenizer: RunTokenizer = None,
-    dtype: Dtype = None,
-    processes: Shared = None,
-    kept: KeptRows = None,
-    progress: Progress = SILENT,
+    **how: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Evaluate few-shot summarization by ROUGE in any script.
 
@@ -315,10 +292,9 @@ def evaluate_sum(
     from modtok_cli.evaluate.results import Evaluation, Kept
 
     langs = optional_languages(languages)
-
-    def summarized(opened: Models, mode: str | None) -> Evaluation:
-        settings = GenerationSettings(mode, shots, max_tokens, batch_size, limit)
-        return summarize(opened, langs, Path(data), settings, kept or Kept())
-
-    opening = {"tokenizer": tokenizer, "step": step, "dtype": dtype, "processes": processes}
-    return _over(models, infer, Evaluation(), summarized, progress=progress, **opening)
+    found, kept = Evaluation(), how.get("kept") or Kept()
+    for opened, mode, turn in _turns(models, found, how):
+        settings = GenerationSettings(mode, shots, max_tokens, batch_size, how.get("limit"))
+        with turn:
+            found.extend(summarize(opened(), langs, Path(data), settings, kept))
+    return found

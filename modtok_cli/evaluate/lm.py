@@ -78,13 +78,6 @@ class ModtokLM(LM):
         moved, rows = context[len(text) :], self.context_rows(text)
         return rows, self.model.continuation(text, rows, moved + continuation)
 
-    def likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood]:
-        """Score (context, continuation) pairs."""
-        requests = [self.request(context, continuation) for context, continuation in pairs]
-        likelihoods = self._score(requests)
-        self._contexts.clear()
-        return likelihoods
-
     def _score(self, requests: Sequence[Request]) -> list[Likelihood]:
         if requests:
             longest = max(len(context) + len(tail) for context, tail in requests)
@@ -103,7 +96,8 @@ class ModtokLM(LM):
 
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
         """(log-probability, whether greedy decoding produces it) of each continuation."""
-        likelihoods = self.likelihoods([request.args for request in requests])
+        likelihoods = self._score([self.request(*request.args) for request in requests])
+        self._contexts.clear()
         return [(likelihood.nats, likelihood.greedy) for likelihood in likelihoods]
 
     def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:

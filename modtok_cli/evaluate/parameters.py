@@ -1,10 +1,12 @@
 """Options of evaluations, each a type for parameters of public functions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from modtok_cli.base import parameters
 from modtok_cli.base.option import Option
+from modtok_cli.base.progress import Progress
+from modtok_cli.model.parameters import Dtype, RunTokenizer, Step
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Kept
@@ -68,3 +70,16 @@ KeptRows = Annotated[
     "Kept | None",
     Option("Rows of earlier calls, which are not computed again.", python_only=True, kind=object),
 ]
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """The options that all evaluations have: modes, the model, and the work on it."""
+
+    infer: Infer
+    limit: Limit
+    step: Step
+    tokenizer: RunTokenizer
+    dtype: Dtype
+    processes: Shared
+    kept: KeptRows
+    progress: Progress

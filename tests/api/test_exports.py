@@ -11,7 +11,7 @@ import pytest
 
 import modtok_cli as modtok
 from helpers.processes import python
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, signature_of
 from modtok_cli.base.public import documented
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import command_tree
@@ -58,7 +58,7 @@ def test_every_name_resolves(name: str) -> None:
 def test_functions_are_typed_and_document_every_argument(name: str) -> None:
     function = getattr(modtok, name)
     document = inspect.getdoc(function) or ""
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     assert all(p.annotation is not inspect.Parameter.empty for p in parameters.values())
     assert inspect.signature(function).return_annotation is not inspect.Signature.empty
     inherited = "arguments are those of" in document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ import pytest
 
 from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
+from modtok_cli.base.option import signature_of
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.execute import run
 from modtok_cli.cli.main import command_tree
@@ -110,7 +110,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandIn]:
         command_tree()
         declared = filter(None, (command.declaration for command in REGISTERED.values()))
         (declaration,) = (each for each in declared if each.function.__name__ == name)
-        function, signature = StandIn(answer), inspect.signature(declaration.function)
+        function, signature = StandIn(answer), signature_of(declaration.function)
 
         def call(**arguments: Any) -> Any:
             signature.bind(**arguments)

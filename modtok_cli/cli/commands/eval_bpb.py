@@ -7,7 +7,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import PATHS
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.evaluation_output import Examples, evaluated, writing_examples
+from modtok_cli.cli.evaluation_output import Examples, shared_work, writing_examples
 from modtok_cli.cli.output import emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.evaluate.evaluate import evaluate_bpb
@@ -63,11 +63,12 @@ def show(
     texts = [name for name in arguments if name not in models]
     if not texts:
         raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
-    given = {"models": models, "texts": texts}
-    with evaluated(call, gpus, examples, reads_input="-" in texts, **given) as found:
-        rows = found.rows
-        with writing_examples(examples, found.examples):
-            caption = str(rows[0]["signature"])
-            emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
-        emit_plot(call.say, plot, rows, "bpb")
-        found.require_complete()
+    with shared_work(call, gpus, examples, reads_input="-" in texts) as shared:
+        found = call(models=models, texts=texts, **shared)
+    rows = found.rows
+    with writing_examples(examples, found.examples):
+        caption = str(rows[0]["signature"])
+        emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
+    emit_plot(call.say, plot, rows, "bpb")
+    found.require_complete()
+    shared["kept"].close()

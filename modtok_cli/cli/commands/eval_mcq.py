@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import missing
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
+from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, shared_work
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
 from modtok_cli.evaluate.evaluate import evaluate_mcq
@@ -61,10 +61,11 @@ def show(
         from modtok_cli.evaluate.hub_tasks import stay_local
 
         stay_local()
-    with evaluated(call, gpus, examples, data=folder) as evaluation:
-        emit_evaluation(
-            call, evaluation, "Accuracy (95% interval)", examples, plot, json=json, pivot=pivot
-        )
+    with shared_work(call, gpus, examples) as shared:
+        evaluation = call(data=folder, **shared)
+    title = "Accuracy (95% interval)"
+    emit_evaluation(call, evaluation, title, examples, plot, json=json, pivot=pivot)
+    shared["kept"].close()
 
 
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:

@@ -1,7 +1,7 @@
 """`modtok eval mt`: few-shot translation, BLEU and chrF++."""
 
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
+from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, shared_work
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.model.parameters import Gpus
 
@@ -28,5 +28,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Pairs without text are reported, and the exit status is 1."""
-    with evaluated(call, gpus, examples, needs=["sacrebleu"]) as evaluation:
-        emit_evaluation(call, evaluation, "Translation", examples, plot, json=json)
+    with shared_work(call, gpus, examples, needs=["sacrebleu"]) as shared:
+        evaluation = call(**shared)
+    emit_evaluation(call, evaluation, "Translation", examples, plot, json=json)
+    shared["kept"].close()

@@ -1,7 +1,7 @@
 """`modtok eval sum`: few-shot summarization, ROUGE."""
 
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, evaluated
+from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, shared_work
 from modtok_cli.evaluate.evaluate import evaluate_sum
 from modtok_cli.model.parameters import Gpus
 
@@ -27,5 +27,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Languages without documents are reported, and the exit status is 1."""
-    with evaluated(call, gpus, examples, needs=["rouge_score"]) as evaluation:
-        emit_evaluation(call, evaluation, "Summarization", examples, plot, json=json)
+    with shared_work(call, gpus, examples, needs=["rouge_score"]) as shared:
+        evaluation = call(**shared)
+    emit_evaluation(call, evaluation, "Summarization", examples, plot, json=json)
+    shared["kept"].close()
