@@ -148,14 +148,14 @@ def profile(tiny: bool) -> None:
         size, rows = (850, 160) if tiny else (ROWS["full"], ROWS["sub:2"])
         with backbone_of(None):
             model = Model(
-                config.shape, size, start_ranks(), dtype=getattr(torch, config.dtype),
+                config.shape, size, start_ranks(), dtype=getattr(torch, config.precision.dtype),
                 execution=config.switches(1) if GPU else None,
             )  # fmt: skip
         batch = [micro_of(size, rows, 2, 16 if tiny else 4096, DEVICE)] * 4
         work = partial(take_steps, model, batch)
         step = consecutive({name: work}, 1 if tiny else 5, DEVICE, again=False)[name][0]
         busy, by = _kernels(work, 4)
-        emit({"what": "profile", "model": config.model, "output_rows": rows,
+        emit({"what": "profile", "model": config.architecture.model, "output_rows": rows,
               "step_seconds": round(step, 4), "busy": busy, "milliseconds": by})  # fmt: skip
 
 

@@ -111,13 +111,13 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
     config = resolve(RunSettings(model="tiny" if options.tiny else options.model), gpu=gpu)
     scale = 400 if options.tiny else 1
     size, active = ROWS["full"] // scale, ROWS["sub:2"] // scale
-    batch = (2, 16 if options.tiny else config.seq_length)
+    batch = (2, 16 if options.tiny else config.data.seq_length)
     tokens = MICROBATCHES * batch[0] * batch[1]
 
     def modtok() -> Callable[[], Any]:
         with backbone_of(None):
             model = Model(
-                config.shape, size, ranks, dtype=getattr(torch, config.dtype), chunk=8192,
+                config.shape, size, ranks, dtype=getattr(torch, config.precision.dtype), chunk=8192,
                 execution=config.switches(1) if gpu else None,
             )  # fmt: skip
         for layer in model.backbone.attentions:
@@ -141,7 +141,8 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             if gpu:
                 torch.cuda.empty_cache()
         used = utilization(config.shape, batch[1], [(tokens, float(rows))], seconds, device)
-        emit({"what": "peer", "model": config.model, "variant": name, "output_rows": rows,
+        emit({"what": "peer", "model": config.architecture.model, "variant": name,
+              "output_rows": rows,
               "tokens_per_second": round(tokens / seconds), **used})  # fmt: skip
         rates[name] = tokens / seconds
     return rates

@@ -12,7 +12,6 @@ memory has a line too.
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,12 +36,12 @@ class Variant:
 
     def __init__(self, model: Model, config: Any, rows: int, attention: str) -> None:
         self.model, self.config, self.rows, self.attention = model, config, rows, attention
-        shape = (config.micro_batch, config.seq_length)
+        shape = (config.data.micro_batch, config.data.seq_length)
         size = model.output.size
         micro = micro_of(size, rows, *shape, model.ranks.device)
         self._microbatches = [micro] * MICROBATCHES
         self.sizes = [(shape[0] * shape[1], float(rows))] * MICROBATCHES
-        self.flops = step_flops(config.shape, config.seq_length, self.sizes)
+        self.flops = step_flops(config.shape, config.data.seq_length, self.sizes)
         self.plan = total(memory_parts(config, size, StepRows(rows, rows, rows), 1))
         self.seconds: list[float] = []
         self.error: str | None = None
@@ -82,16 +81,16 @@ def main() -> None:
     step_rows = StepRows(*[rows["full"]] * 3)
     room, _ = capacity(config, gpu=gpu)
     if options.recompute is not None:
-        config = replace(config, recompute=options.recompute)
+        config = config.changed(recompute=options.recompute)
     config = recomputed(config, rows["full"], step_rows, 1, room)
-    dtype = getattr(torch, config.dtype)
+    dtype = getattr(torch, config.precision.dtype)
     with backbone_of(None):
         model = Model(
             config.shape,
             rows["full"],
             ranks,
             dtype=dtype,
-            recompute=config.recompute or 0,
+            recompute=config.parallelism.recompute or 0,
             execution=config.switches(1) if gpu else None,
         )
     attentions = options.attention.split(",") if gpu else ["cpu"]
@@ -119,9 +118,9 @@ def main() -> None:
                 "attention": attention,
                 "output_rows": one.rows,
                 "tokens": config.step_tokens,
-                "recompute": config.recompute,
+                "recompute": config.parallelism.recompute,
                 "step_seconds": round(seconds, 5) if one.seconds else None,
-                **utilization(config.shape, config.seq_length, one.sizes, seconds, device),
+                **utilization(config.shape, config.data.seq_length, one.sizes, seconds, device),
                 "against_none": round(seconds / statistics.median(base.seconds), 3)
                 if one.seconds and base.seconds
                 else None,

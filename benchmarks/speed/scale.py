@@ -75,9 +75,9 @@ class Run:
     def compute(self) -> float:
         """Seconds of a step's FLOPs at the assumed utilization."""
         config = self.config
-        shape, length, tokens = config.shape, config.seq_length, config.step_tokens
+        shape, length, tokens = config.shape, config.data.seq_length, config.step_tokens
         flops = step_flops(shape, length, [(tokens, self.step.active)])
-        flops += recomputed_flops(shape, length, tokens, config.recompute or 0)
+        flops += recomputed_flops(shape, length, tokens, config.parallelism.recompute or 0)
         return flops / (PEAK * UTILIZATION * self.gpus)
 
     @property
@@ -94,7 +94,7 @@ class Run:
 def step_rows(config: Config, languages: int, replicas: int) -> StepRows:
     """Mean numbers of rows in a step; the text of all languages but English has the same size."""
     mixture = Mixture.of({"en": 1, **{f"x-{n}": 1 for n in range(languages - 1)}})
-    groups = config.batch_size // config.group_size
+    groups = config.data.batch_size // config.group_size
     size = languages * ROWS_PER_LANGUAGE
     found: list[tuple[float, float, float]] = []
 
@@ -166,7 +166,15 @@ def tables() -> str:
         memory = [part["backbone"], *owned, part["active rows"], rest, total(run.memory) / GIB]
         times = [seconds["compute"], seconds["rows"], seconds["gradients"]]
         figures = [*(f"{x:.1f}" for x in memory), *(f"{x:.2f}" for x in times)]
-        rows.append([model, str(gpus), str(run.config.tp), str(run.config.recompute), *figures])
+        rows.append(
+            [
+                model,
+                str(gpus),
+                str(run.config.parallelism.tp),
+                str(run.config.parallelism.recompute),
+                *figures,
+            ]
+        )
     return _table(head, rows)
 
 

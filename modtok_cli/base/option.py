@@ -21,7 +21,6 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -380,17 +379,21 @@ def _plain_kind(annotation: Any) -> Any:
 def _options(kind: Any) -> Mapping[str, Option]:
     if not isinstance(kind, type):
         return {name: each for name, each in parameters_of(kind).items() if type(each) is Option}
-    hints = get_type_hints(kind)
-    return {
-        field.name: dataclasses.replace(
-            field.metadata[_KEY],
-            name=field.name,
-            kind=_without_none(hints[field.name]),
-            optional=hints[field.name] != _without_none(hints[field.name]),
-        )
-        for field in dataclasses.fields(kind)
-        if _KEY in field.metadata
-    }
+    hints, section = get_type_hints(kind), getattr(kind, "section", "")
+    found: dict[str, Option] = {}
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        if isinstance(hint, type) and issubclass(hint, Declared):
+            found |= options_of(hint)
+        elif _KEY in field.metadata:
+            found[field.name] = dataclasses.replace(
+                field.metadata[_KEY],
+                name=field.name,
+                kind=_without_none(hint),
+                optional=hint != _without_none(hint),
+                section=section,
+            )
+    return found
 
 
 def _without_none(kind: Any) -> Any:
@@ -401,7 +404,12 @@ def _without_none(kind: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Base of dataclasses of options: values that are given are checked and converted."""
+    """Base of dataclasses of options: values that are given are checked and converted.
+
+    A field may be another such dataclass; `section` is the table of a recipe with the options.
+    """
+
+    section = ""
 
     def __post_init__(self) -> None:
         """Check every value that is given.
@@ -410,8 +418,8 @@ class Declared:
             UsageError: a value of the wrong type or out of range; names the option.
         """
         for name, option in options_of(type(self)).items():
-            value = getattr(self, name)
-            if value is None:
+            value = vars(self).get(name)
+            if value is None or isinstance(value, Declared):
                 continue
             try:
                 object.__setattr__(self, name, option.read(value))
@@ -419,13 +427,15 @@ class Declared:
                 where = option.flag if IN_COMMAND.get() else name
                 raise UsageError(str(error), where=where) from error
 
-    def changed(self, **values: Any) -> Self:
-        """A copy with other values, which are valid: `dataclasses.replace` checks all again."""
-        copied = copy(self)
-        vars(copied).update(values)
-        return copied
+    def changed(self, **options: Any) -> Self:
+        """A copy with other values of some options, which are checked."""
+        return dataclasses.replace(self, **options)
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an option by its name."""
+        return getattr(self, name)
 
     def given(self) -> dict[str, Any]:
         """The options that are not None, by name."""
-        values = {name: getattr(self, name) for name in options_of(type(self))}
+        values = {name: self[name] for name in options_of(type(self))}
         return {name: value for name, value in values.items() if value is not None}

@@ -8,7 +8,6 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -167,7 +166,7 @@ def located(option: object, value: Any, progress: Progress) -> Any:
     if isinstance(value, Declared):
         given, options = value.given(), options_of(type(value))
         places = {name: located(options[name], each, progress) for name, each in given.items()}
-        return value if places == given else replace(value, **places)
+        return value if places == given else value.changed(**places)
     if not isinstance(option, Option) or not option.hub:
         return value
     if isinstance(value, list | tuple):

@@ -147,8 +147,9 @@ def evaluate_tasks(
 
 
 def _in_training(config: Config) -> tuple[Path, McqSettings]:
-    tasks = None if config.eval_tasks == ("all",) else config.eval_tasks
-    return config.eval_tasks_data, McqSettings(tasks=tasks, limit=config.eval_tasks_limit)
+    own = config.evaluation
+    tasks = None if own.eval_tasks == ("all",) else own.eval_tasks
+    return own.eval_tasks_data, McqSettings(tasks=tasks, limit=own.eval_tasks_limit)
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:

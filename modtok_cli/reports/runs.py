@@ -153,8 +153,9 @@ def runs_tables(runs: Sequence[TrainingRun]) -> list[Table]:
         trained = [int(each["bytes"]) for row in run.steps for each in row["languages"].values()]
         bits = _bits(last["held_out"]).values()
         settings.append(
-            {"run": run.name, "sampling": own["sampling"], "model": own["model"],
-             "step": last["step"], "steps": own["steps"], "bytes": sum(trained),
+            {"run": run.name, "sampling": own["data"]["sampling"],
+             "model": own["architecture"]["model"],
+             "step": last["step"], "steps": own["schedule"]["steps"], "bytes": sum(trained),
              "bits": fmean(bits) if bits else None}
         )  # fmt: skip
         for text, figures in _texts(last).items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
@@ -22,18 +21,17 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
     or modtok.toml.
     `name`: the name of the run's directory. `gpu`: as in `resolve`.
     """
-    source = Origin(config.model, config.shape) if config.init_from is not None else None
-    settings = RunSettings(name=name, init_from=config.init_from)
-    chosen = {"init_from": config.init_from} if source else {"model": config.model}
-    if source is None:
-        settings = replace(settings, model=config.model)
+    model, start = config.architecture.model, config.init.init_from
+    source = None if start is None else Origin(model, config.shape)
+    chosen: dict[str, Any] = {"model": model} if source is None else {"init_from": start}
+    settings = RunSettings(name=name, **chosen)
     usual = resolve(settings, gpu=gpu, source=source)
     for option, value in config.given().items():
         known = option in ("name", "model", "init_from", "profile")
-        if known or (value == getattr(usual, option) and option != "sampling"):
+        if known or (value == usual[option] and option != "sampling"):
             continue
         chosen[option] = value
-        settings = replace(settings, **{option: value})
+        settings = settings.changed(**{option: value})
         # Other defaults may follow from it; it may conflict with an option that is not set yet.
         with suppress(UsageError):
             usual = resolve(settings, gpu=gpu, source=source)

@@ -7,21 +7,20 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.model.architecture.shape import Shape
-from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
+from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.schedule import Schedule, tenth
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stages import RATE, Stage
 
 if TYPE_CHECKING:  # they import torch
-    from modtok_cli.training.model.execution import Execution, InitStd
-    from modtok_cli.training.rows.table import AdamW
+    from modtok_cli.training.model.execution import Execution
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False, kw_only=True)
 class Config(RunSettings):
     """Settings in which every option has its value. `resolve` and `stored_config` make them.
 
@@ -29,72 +28,67 @@ class Config(RunSettings):
     """
 
     shape: Shape
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[Stage, ...]
 
-    @property
-    def regime(self) -> Regime:
-        """The sampling regime."""
-        return Regime.parse(self.sampling)
+    def __init__(self, *, shape: Shape, **options: Any) -> None:
+        """Make settings of a run with its model; errors are those of `RunSettings`."""
+        vars(self)["shape"] = shape
+        super().__init__(**options)
+
+    def changed(self, **options: Any) -> Self:
+        """A copy with other values of some options, which are checked, and its own periods."""
+        copied = super().changed(**options)
+        vars(copied).pop("periods", None)
+        return copied
 
     @property
     def group_size(self) -> int:
         """Number of consecutive slots that share a draw."""
-        return self.batch_size if self.draw == "step" else self.micro_batch
+        return self.data.batch_size if self.sampling.draw == "step" else self.data.micro_batch
 
     def draws(self, mixture: Mixture, step: int, groups: range) -> list[Draw]:
         """Language and subtokenizer of groups of sequences in a step."""
-        regime = self.regime
-        return [draw(regime, self.p, mixture, self.seed, step, group) for group in groups]
+        regime = self.sampling.regime
+        p, seed = self.sampling.p, self.init.seed
+        return [draw(regime, p, mixture, seed, step, group) for group in groups]
 
     def sequences(self, replicas: int) -> int:
         """Sequences per forward pass of a rank: `micro_batch`, or a part that divides its share."""
-        return gcd(self.micro_batch, self.batch_size // replicas)
-
-    @property
-    def adamw(self) -> AdamW:
-        """Hyperparameters of the optimizer."""
-        from modtok_cli.training.rows.table import AdamW
-
-        return AdamW(self.beta1, self.beta2, self.eps, self.weight_decay, self.decay_params)
-
-    @property
-    def init(self) -> InitStd:
-        """Scales of the initial weights."""
-        from modtok_cli.training.model.execution import InitStd
-
-        return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
+        return gcd(self.data.micro_batch, self.data.batch_size // replicas)
 
     def switches(self, replicas: int) -> Execution:
         """How GPUs execute the backbone on a number of replicas; what has no effect is off."""
         from modtok_cli.training.model.execution import Execution
 
-        overlap = replicas > 1 and self.train == "all"
+        own = self.parallelism
+        overlap = replicas > 1 and self.init.train == "all"
         return Execution(
             overlap_grad_reduce=overlap,
-            overlap_param_gather=overlap and self.distributed_optimizer,
-            sequence_parallel=self.tp > 1 and self.seq_length % self.tp == 0,
+            overlap_param_gather=overlap and own.distributed_optimizer,
+            sequence_parallel=own.tp > 1 and self.data.seq_length % own.tp == 0,
             fused=True,
-            transformer_engine=self.transformer_engine,
-            attention=self.attention_kernel,
+            transformer_engine=own.transformer_engine,
+            attention=own.attention_kernel,
         )
 
     @property
     def step_tokens(self) -> int:
         """Tokens per step of the first stage, or of the stage that this is the configuration of."""
-        return self.batch_size * self.seq_length
+        return self.data.batch_size * self.data.seq_length
 
     @property
     def last_step(self) -> int:
         """The last step of the last stage."""
-        return self.steps + sum(stage.steps for stage in self.stages)
+        return self.schedule.steps + sum(stage.steps for stage in self.stages)
 
     @cached_property
     def periods(self) -> tuple[Period, ...]:
         """The stages in order, with the configuration of each."""
+        own = self.schedule
         schedule = Schedule(
-            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_steps
+            own.schedule, own.lr, own.final_lr, own.warmup, own.decay_steps, own.lr_steps
         )
-        periods = [Period(1, range(1, self.steps + 1), self, schedule, Stage(self.steps, {}))]
+        periods = [Period(1, range(1, own.steps + 1), self, schedule, Stage(own.steps, {}))]
         for stage in self.stages:
             before, first = periods[-1], periods[-1].steps.stop
             steps = range(first, first + stage.steps)
@@ -103,14 +97,14 @@ class Config(RunSettings):
             periods.append(Period(before.number + 1, steps, changed, schedule, stage))
         found = tuple(periods)
         for period in found:  # a stage's configuration has the same: n of them, not n²
-            period.config.__dict__["periods"] = found
+            vars(period.config)["periods"] = found
         return found
 
     def _changed_by(self, stage: Stage) -> Config:
         """The configuration of the next stage; `lr_at` knows its learning rate."""
         changes = {name: value for name, value in stage.options.items() if name not in RATE}
-        most = changes.get("batch_size", self.batch_size)
-        changes = {"micro_batch": min(self.micro_batch, most), **changes}
+        most = changes.get("batch_size", self.data.batch_size)
+        changes = {"micro_batch": min(self.data.micro_batch, most), **changes}
         if "rope_theta" in changes:
             changes["shape"] = replace(self.shape, rope_theta=changes["rope_theta"])
         return self.changed(**changes)
@@ -175,12 +169,13 @@ class Period:
 
 def run_name(config: Config) -> str:
     """The directory below `runs`: as given, else named after sampling and preset."""
-    return config.name or f"{config.sampling.replace(':', '-')}-{config.model}"
+    sampling = config.sampling.sampling.replace(":", "-")
+    return config.name or f"{sampling}-{config.architecture.model}"
 
 
 def check_ranks(config: Config, world: int) -> None:
     """Check that model and step divide evenly over the processes."""
-    shape, tp = config.shape, config.tp
+    shape, tp = config.shape, config.parallelism.tp
     if world % tp:
         raise UsageError(f"--tp {tp} needs a multiple of {tp} processes; this run has {world}")
     if shape.kv_heads % tp or shape.ffn % tp:
@@ -188,15 +183,15 @@ def check_ranks(config: Config, world: int) -> None:
             n for n in range(1, tp) if not (world % n or shape.kv_heads % n or shape.ffn % n)
         )
         raise UsageError(
-            f"{config.model} has {shape.kv_heads} key-value heads and a feed-forward size of "
-            f"{shape.ffn}, not both divisible by {tp}",
+            f"{config.architecture.model} has {shape.kv_heads} key-value heads and a feed-forward "
+            f"size of {shape.ffn}, not both divisible by {tp}",
             where="--tp",
             remedy=f"use --tp {most}",
         )
     replicas = world // tp
-    if config.batch_size % replicas:
+    if config.data.batch_size % replicas:
         raise UsageError(
-            f"{config.batch_size} sequences per step are not divisible by {replicas} replicas",
+            f"{config.data.batch_size} sequences per step are not divisible by {replicas} replicas",
             where="--batch-size",
             remedy=f"use a multiple of {replicas}",
         )
@@ -204,6 +199,8 @@ def check_ranks(config: Config, world: int) -> None:
 
 def refuse_conflicts(config: Config) -> None:
     """Refuse options that do not go together, in any stage."""
+    tp = config.parallelism.tp
+    divides = config.data.seq_length % tp == 0
     for period in config.periods:
         with period.locating():
             invalid = period.config.shape.invalid_field()
@@ -212,11 +209,11 @@ def refuse_conflicts(config: Config) -> None:
                 raise UsageError("does not fit the other sizes of the model", where=flag)
             for name, what, remedy in conflicts(period.config):
                 raise UsageError(what, where=OPTIONS[name].flag, remedy=remedy)
-            if (period.config.seq_length % config.tp == 0) != (config.seq_length % config.tp == 0):
+            if (period.config.data.seq_length % tp == 0) != divides:
                 raise UsageError(
-                    f"--tp {config.tp} divides the length of some stages only",
+                    f"--tp {tp} divides the length of some stages only",
                     where=OPTIONS["seq_length"].flag,
-                    remedy=f"use a multiple of {config.tp} in all",
+                    remedy=f"use a multiple of {tp} in all",
                 )
             _refuse_rate(period)
 
@@ -246,35 +243,38 @@ def _refuse_rate(period: Period) -> None:
 
 def conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     """Options that do not go together: the option to change, what is wrong, and what to do."""
-    if config.batch_size % config.micro_batch:
+    data, schedule, parallelism = config.data, config.schedule, config.parallelism
+    is_dense, only_rows = config.optimizer.update == "dense", config.init.train == "rows"
+    if data.batch_size % data.micro_batch:
         yield (
             "micro_batch",
-            f"a batch of {config.batch_size} is not divisible into microbatches of "
-            f"{config.micro_batch}",
+            f"a batch of {data.batch_size} is not divisible into microbatches of "
+            f"{data.micro_batch}",
             "use a divisor of --batch-size",
         )
-    if config.final_lr > config.lr:
-        yield "final_lr", f"{config.final_lr:g} is above --lr {config.lr:g}", "use a lower rate"
-    if config.offload and config.update == "dense":
+    if schedule.final_lr > schedule.lr:
+        what = f"{schedule.final_lr:g} is above --lr {schedule.lr:g}"
+        yield "final_lr", what, "use a lower rate"
+    if parallelism.offload and is_dense:
         yield (
             "update",
             "dense updates read and write whole tables, which --offload avoids",
             "use --set optimizer.update=sparse, or leave out --offload",
         )
-    if config.transformer_engine and config.shape.own_layer:
+    if parallelism.transformer_engine and config.shape.own_layer:
         what = f"does not have the layers of {config.shape.architecture}"
         yield "transformer_engine", what, "leave it out"
-    if config.deterministic and config.transformer_engine:
+    if parallelism.deterministic and parallelism.transformer_engine:
         yield "deterministic", "Transformer Engine adds in no fixed order", "leave out one of them"
-    if config.deterministic and config.attention_kernel == "cudnn":
+    if parallelism.deterministic and parallelism.attention_kernel == "cudnn":
         yield "deterministic", "cuDNN's attention adds in no fixed order", "use flash attention"
-    if config.train == "rows" and config.distributed_optimizer:
+    if only_rows and parallelism.distributed_optimizer:
         yield (
             "distributed_optimizer",
             "shards the state of the backbone, which --train rows does not train",
             "leave it out",
         )
-    if config.train == "rows" and config.update == "dense":
+    if only_rows and is_dense:
         yield (
             "update",
             "dense updates change all rows, and --train rows only new ones",

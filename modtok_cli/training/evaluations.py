@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
 from modtok_cli.training.config import Config
@@ -26,33 +25,35 @@ def fitted(config: Config, settings: RunSettings, languages: int) -> Config:
     """
     trained = config.tokens
     most = _SHARE / _FORWARD * trained / _texts(config, languages)  # tokens of one text
-    if settings.eval_every is None:
-        least = settings.eval_bytes or min(config.eval_bytes, _LEAST_BYTES)
+    if settings.evaluation.eval_every is None:
+        least = settings.evaluation.eval_bytes or min(config.evaluation.eval_bytes, _LEAST_BYTES)
         times = max(1, int(most / _tokens(config, least)))
-        config = replace(config, eval_every=max(config.eval_every, ceil(config.last_step / times)))
-    if settings.eval_bytes is None:
-        tokens = max(config.seq_length, int(most / _times(config)))
-        config = replace(config, eval_bytes=min(config.eval_bytes, tokens * _TOKEN_BYTES))
+        config = config.changed(
+            eval_every=max(config.evaluation.eval_every, ceil(config.last_step / times))
+        )
+    if settings.evaluation.eval_bytes is None:
+        tokens = max(config.data.seq_length, int(most / _times(config)))
+        config = config.changed(eval_bytes=min(config.evaluation.eval_bytes, tokens * _TOKEN_BYTES))
     return config
 
 
 def evaluation_plan(config: Config, languages: int) -> str:
     """How often a run evaluates, how much, and what that costs, in words."""
     texts, times = _texts(config, languages), _times(config)
-    tokens = times * texts * _tokens(config, config.eval_bytes)
+    tokens = times * texts * _tokens(config, config.evaluation.eval_bytes)
     share = _FORWARD * tokens / config.tokens
-    each = f"up to {config.eval_bytes:,} bytes of each of {texts} texts"
+    each = f"up to {config.evaluation.eval_bytes:,} bytes of each of {texts} texts"
     return f"{times:,} evaluations of {each}, about {share:.0%} of training's time"
 
 
 def _texts(config: Config, languages: int) -> int:
-    return languages * (1 + len(config.valid or ()))
+    return languages * (1 + len(config.evaluation.valid or ()))
 
 
 def _times(config: Config) -> int:
-    return ceil(config.last_step / config.eval_every)
+    return ceil(config.last_step / config.evaluation.eval_every)
 
 
 def _tokens(config: Config, size: int) -> float:
     """Tokens of a text of `size` bytes; a sequence at least."""
-    return max(config.seq_length, size / _TOKEN_BYTES)
+    return max(config.data.seq_length, size / _TOKEN_BYTES)

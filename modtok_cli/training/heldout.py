@@ -35,9 +35,9 @@ def check_validation(
 ) -> dict[str, dict[str, list[Path]]]:
     """Files of --valid by name and language; notes languages that the tokenizer lacks."""
     texts: dict[str, dict[str, list[Path]]] = {}
-    trained = {period.config.data for period in config.periods}
-    for name, path in (config.valid or {}).items():
-        files = language_files(path, None, config.reading, languages, progress)
+    trained = {period.config.data.data for period in config.periods}
+    for name, path in (config.evaluation.valid or {}).items():
+        files = language_files(path, None, config.data.reading, languages, progress)
         if any(map(path.samefile, trained)):
             raise UsageError(
                 f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
@@ -68,7 +68,7 @@ def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
                 f"{name} {language}",
                 [
                     piece.text.decode()
-                    for text in first_texts(*documents, run.config.eval_bytes)
+                    for text in first_texts(*documents, run.config.evaluation.eval_bytes)
                     for piece in run.texts.subtokenizers.pieces_of(text)
                     if piece.in_loss and not piece.special
                 ],
@@ -86,15 +86,17 @@ def _whole(stores: Mapping[str, TextStore]) -> Texts:
 
 def _subtokenizer(run: Run, language: str) -> Subtokenizer:
     """The tokenizer for text of a language: its own subtokenizer, T for joint."""
-    return run.texts.subtokenizers.of(run.config.regime.own(language))
+    return run.texts.subtokenizers.of(run.config.sampling.regime.own(language))
 
 
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     """Bits per byte of each language on held-out text and on the texts of --valid."""
-    line = evaluate_held_out(run, model, step, run.config.eval_bytes, run.texts.held_out)
+    line = evaluate_held_out(run, model, step, run.config.evaluation.eval_bytes, run.texts.held_out)
     if run.texts.valid:
         line["valid"] = {
-            name: _bits(run, model, _whole(stores), run.config.eval_bytes, run.lost[name])
+            name: _bits(
+                run, model, _whole(stores), run.config.evaluation.eval_bytes, run.lost[name]
+            )
             for name, stores in run.texts.valid.items()
         }
     return line
@@ -176,7 +178,7 @@ def microbatches(
     They are packed as in training, the last sequence is padded. Of conversations, answers count.
     """
     subtokenizers, ranks = run.texts.subtokenizers, run.place.ranks
-    local, length = subtokenizers.end_in(subtokenizer), run.config.seq_length
+    local, length = subtokenizers.end_in(subtokenizer), run.config.data.seq_length
     end = np.array([local], dtype=np.int32)
     parts, marks = [end], [False]
     documents = [subtokenizers.pieces_of(text) for text in texts]
@@ -196,8 +198,8 @@ def microbatches(
     in_loss = np.zeros(inputs.shape, dtype=np.bool_)
     in_loss.ravel()[:count] = marks[1:]
     size = sum(len(piece.text) for document in documents for piece in document if piece.in_loss)
-    for start in range(0, len(inputs), run.config.micro_batch):
-        part = slice(start, start + run.config.micro_batch)
+    for start in range(0, len(inputs), run.config.data.micro_batch):
+        part = slice(start, start + run.config.data.micro_batch)
         ids = subtokenizer.global_ids
         (microbatch,) = microbatches_of(
             [(ids[inputs[part]], targets[part], ids)],

@@ -77,7 +77,7 @@ def open_initial(path: Path) -> Initial:
 
 def origin_of(settings: RunSettings) -> Origin | None:
     """The model of `--init-from`, None without it; raises as `open_initial`."""
-    return open_initial(settings.init_from).origin if settings.init_from else None
+    return open_initial(settings.init.init_from).origin if settings.init.init_from else None
 
 
 def trained_rows(stored: Mapping[str, Any], tokenizer: ModularTokenizer) -> torch.Tensor:
@@ -142,7 +142,7 @@ class InitialRun:
     @property
     def origin(self) -> Origin:
         """Name and shape of the model."""
-        return Origin(self.config.model, self.config.shape)
+        return Origin(self.config.architecture.model, self.config.shape)
 
     def new_rows(self, new: ModularTokenizer) -> torch.Tensor:
         """Which tokens none of `languages` has; (V,) bool."""

@@ -77,9 +77,13 @@ def pretrain(
     runs = prepare(settings, resume=resume, force=force, progress=progress, tasks=tasks)
     place = runs[0].place
     try:
-        hang_seconds = 60 * runs[0].config.hang_timeout
+        hang_seconds = 60 * runs[0].config.parallelism.hang_timeout
         ranks = place.ranks
-        order = in_one_order(ranks.device) if runs[0].config.deterministic else nullcontext()
+        order = (
+            in_one_order(ranks.device)
+            if runs[0].config.parallelism.deterministic
+            else nullcontext()
+        )
         with StopSignals() as signals, Watchdog(ranks, hang_seconds), order:
             return _pretrain(runs, resume, signals)
     finally:
@@ -107,7 +111,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
             for run, feed, now in stream:
                 # The step before is read while the device computes this one.
                 steps.start(train_step(run, model, feed, now))
-                if now % config.eval_every == 0 or now == end:
+                if now % config.evaluation.eval_every == 0 or now == end:
                     steps.finish()
                     last = evaluate(run, model, now)
                     last["epochs"] = reads_until_now(
@@ -117,7 +121,7 @@ def _pretrain(runs: Sequence[Run], resume: bool, signals: StopSignals) -> RunRep
                     reporter.evaluation(last)
                 number = signals.agreed(run.place.ranks, pace) if now < end else 0
                 due = tasks_due(runs[0], now)
-                if number or due or now % config.save_every == 0 or now == end:
+                if number or due or now % config.evaluation.save_every == 0 or now == end:
                     steps.finish()
                     save_checkpoint(run, model, feed.stream, now, evaluated=last.get("step") == now)
                 if number:  # a resumed run evaluates the tasks of this step
@@ -204,10 +208,13 @@ def _start(runs: Sequence[Run], resume: bool) -> tuple[Model, int, State]:
     step, positions = restore(run, model) if resume else (0, {})
     config = run.config
     model.backbone.rotate_by(_of_step(runs, step).config.shape.rope_theta)
-    if config.init_from is not None and step == 0:
-        source = run.initial or open_initial(config.init_from)
+    if config.init.init_from is not None and step == 0:
+        source = run.initial or open_initial(config.init.init_from)
         source.initialize(
-            model, run.texts.subtokenizers.tokenizer, rows=config.init_rows, note=run.place.progress
+            model,
+            run.texts.subtokenizers.tokenizer,
+            rows=config.init.init_rows,
+            note=run.place.progress,
         )
     if run.place.ranks.first and resume:
         update_config(runs)
@@ -223,32 +230,34 @@ def build_model(run: Run) -> Model:
     """The model with its initial weights."""
     config = run.config
     offload = None
-    if config.offload:
+    if config.parallelism.offload:
         offload = Offload(
-            delay=config.offload_delay,
-            moments=getattr(torch, config.offload_moments),
-            directory=config.offload_file,
+            delay=config.parallelism.offload_delay,
+            moments=getattr(torch, config.parallelism.offload_moments),
+            directory=config.parallelism.offload_file,
             warn=run.place.progress.warn,
         )
     return Model(
         config.shape,
         run.texts.subtokenizers.size,
         run.place.ranks,
-        seed=config.seed,
-        dtype=getattr(torch, config.dtype),
+        seed=config.init.seed,
+        dtype=getattr(torch, config.precision.dtype),
         recompute=run.recompute,
         chunk=run.chunk,
-        adamw=config.adamw,
-        clip=config.clip,
-        z_loss=config.z_loss,
-        init=config.init,
-        distributed=config.distributed_optimizer,
+        adamw=config.optimizer.adamw,
+        clip=config.optimizer.clip,
+        z_loss=config.optimizer.z_loss,
+        init=config.init.scales,
+        distributed=config.parallelism.distributed_optimizer,
         execution=config.switches(run.place.ranks.replicas)
         if run.place.ranks.device.type == "cuda"
         else None,
         offload=offload,
         only_rows=run.only_rows,
-        end_of_text=run.texts.subtokenizers.end_of_text if config.attention == "document" else None,
+        end_of_text=run.texts.subtokenizers.end_of_text
+        if config.data.attention == "document"
+        else None,
         warn=run.place.progress.warn,
     )
 
@@ -276,30 +285,32 @@ def open_stream(run: Run, step: int, positions: State) -> Prefetcher:
     plan = StreamPlan(
         tokenizer=run.tokenizer,
         stores={name: store.directory for name, store in run.texts.stores.items()},
-        regime=config.regime,
-        p=config.p,
+        regime=config.sampling.regime,
+        p=config.sampling.p,
         mixture=run.texts.mixture,
-        seed=config.seed,
-        slots=config.batch_size,
+        seed=config.init.seed,
+        slots=config.data.batch_size,
         group=config.group_size,
-        length=config.seq_length,
-        dropout=config.dropout,
+        length=config.data.seq_length,
+        dropout=config.sampling.dropout,
     )
     stores = {place_of(name, store): store for name, store in run.texts.stores.items()}
 
     def length(text: str, place: int) -> int:
         store = stores.get(text)  # not of a text of other stages
-        return 0 if store is None else store.length(store.training_document(place, config.seed))
+        return (
+            0 if store is None else store.length(store.training_document(place, config.init.seed))
+        )
 
-    share = config.batch_size // ranks.replicas
+    share = config.data.batch_size // ranks.replicas
     mine = range(ranks.replica * share, (ranks.replica + 1) * share)
     stream = BatchStream(
         plan,
         mine,
         first_step=step,
         last_step=run.steps.stop - 1,
-        state=positions_of(positions, config.batch_size, length),
-        workers=config.workers,
+        state=positions_of(positions, config.data.batch_size, length),
+        workers=config.data.workers,
     )
     sequences = config.sequences(ranks.replicas)
     return Prefetcher(stream, run.texts.subtokenizers, ranks, sequences, run.place.progress.warn)
@@ -356,9 +367,9 @@ def _describe(run: Run, model: Model, reads: str) -> str:
     )
     where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
     return (
-        f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
+        f"{config.architecture.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.texts.subtokenizers.size:,} rows; "
-        f"{steps}, {config.sampling}, on {where}; {reads}; "
+        f"{steps}, {config.sampling.sampling}, on {where}; {reads}; "
         f"{evaluation_plan(config, len(run.texts.held_out))}; {run.place.directory.path}"
     )
 

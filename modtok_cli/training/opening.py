@@ -48,15 +48,17 @@ def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Pa
     Raises:
         UsageError: the tokenizer lacks some of the languages.
     """
-    known = languages_of(config.tokenizer) if is_modular(config.tokenizer) else ()
-    files = language_files(config.data, config.langs, config.reading, known, progress)
+    known = languages_of(config.data.tokenizer) if is_modular(config.data.tokenizer) else ()
+    files = language_files(
+        config.data.data, config.data.langs, config.data.reading, known, progress
+    )
     strangers = [language for language in files if known and language not in known]
     if strangers:
         names = ", ".join(f"'{language}'" for language in strangers)
         both = [language for language in files if language in known]
         raise UsageError(
-            f"the tokenizer has no language {names}, which {config.data} has",
-            where=config.tokenizer,
+            f"the tokenizer has no language {names}, which {config.data.data} has",
+            where=config.data.tokenizer,
             remedy=(f"choose others with --langs {','.join(both)}, or " if both else "")
             + f"add it with modtok bpe-seq --append {','.join(strangers)}",
         )
@@ -67,11 +69,11 @@ def texts_by_stage(config: Config, progress: Progress = SILENT) -> list[dict[str
     """The `text_files` of each stage; raises as that."""
     found: dict[Any, dict[str, list[Path]]] = {}
     for period in config.periods:
-        place = (period.config.data, period.config.langs)
+        place = (period.config.data.data, period.config.data.langs)
         if place not in found:
             with period.locating():
                 found[place] = text_files(period.config, progress)
-    return [found[period.config.data, period.config.langs] for period in config.periods]
+    return [found[period.config.data.data, period.config.data.langs] for period in config.periods]
 
 
 def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sources:
@@ -81,11 +83,11 @@ def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sou
     labels = {
         text.partition("/")[0]
         for period in config.periods
-        if period.config.sources and period.config.data == stage.data
-        for text in period.config.sources
+        if period.config.sampling.sources and period.config.data.data == stage.data.data
+        for text in period.config.sampling.sources
     }
     named = {the_one(label, list(languages)) or label for label in labels}
-    return Sources(named, stage.data, config.source_field)
+    return Sources(named, stage.data.data, config.data.source_field)
 
 
 def by_source(
@@ -93,9 +95,9 @@ def by_source(
 ) -> tuple[Mixture, dict[str, TextStore]]:
     """The mixture with the `sources` of a stage, and its texts by name; notes those left out."""
     texts = dict(stores)
-    if config.sources:
+    if config.sampling.sources:
         known = {language: store.sources for language, store in stores.items()}
-        mixture = mixture.with_sources(config.sources, known)
+        mixture = mixture.with_sources(config.sampling.sources, known)
     for language, weights in mixture.sources.items():
         store = texts.pop(language)
         texts |= {text_name(language, name): replace(store, source=name) for name in weights}
@@ -111,8 +113,8 @@ def choose_run(
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
         files = texts_by_stage(config)
-        if settings.sampling is None:
-            config = replace(config, sampling=str(Regime.usual(len(files[0]))))
+        if settings.sampling.sampling is None:
+            config = config.changed(sampling=str(Regime.usual(len(files[0]))))
         config = fitted(config, settings, len(set().union(*files)))
         _check_stages(config, files)
         directory = RunDirectory(config.runs / run_name(config))
@@ -120,10 +122,12 @@ def choose_run(
         return directory, config, []
     directory, then = stored_run(settings)
     then, own = _find_texts(directory, then, settings), directory.path / TOKENIZER
-    then = replace(then, tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer)
+    then = then.changed(
+        tokenizer=own if own.is_dir() else settings.data.tokenizer or then.data.tokenizer
+    )
     others: Any = {"data": None, "tokenizer": None}
     step = checkpoint.last_step(directory.checkpoints) or 0
-    config, notes = resumed(then, replace(settings, **others), str(directory.path), step)
+    config, notes = resumed(then, settings.changed(**others), str(directory.path), step)
     return directory, config, notes
 
 
@@ -131,8 +135,10 @@ def _check_stages(config: Config, files: Sequence[Mapping[str, object]]) -> None
     """Check the languages of each stage, before text is unpacked."""
     for period, own in zip(config.periods, files, strict=True):
         with period.locating():
-            mixture = Mixture.of(dict.fromkeys(own, 1), period.config.mix, period.config.mix_rest)
-            period.config.regime.check(mixture.languages)
+            mixture = Mixture.of(
+                dict.fromkeys(own, 1), period.config.sampling.mix, period.config.sampling.mix_rest
+            )
+            period.config.sampling.regime.check(mixture.languages)
 
 
 def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
@@ -160,15 +166,15 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
 
 def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
     """Where the directories of text, of `--valid`, of the tasks and of stages' text are."""
-    paths = {_DATA: config.data}
-    paths |= {f"{_VALID}/{name}": path for name, path in (config.valid or {}).items()}
+    paths = {_DATA: config.data.data}
+    paths |= {f"{_VALID}/{name}": path for name, path in (config.evaluation.valid or {}).items()}
     paths |= {
-        f"{_STAGE}/{period.number}": period.config.data
+        f"{_STAGE}/{period.number}": period.config.data.data
         for period in config.periods[1:]
         if "data" in period.stage.options
     }
-    if config.eval_tasks:
-        paths[_TASKS] = config.eval_tasks_data
+    if config.evaluation.eval_tasks:
+        paths[_TASKS] = config.evaluation.eval_tasks_data
     return {name: places_of(path, run) for name, path in paths.items()}
 
 
@@ -177,10 +183,10 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
     moved: dict[str, Path] = {}
     for name, places in directory.read_config()["places"].items():
         kind, _, text = name.partition("/")
-        what, replaced = f"the validation text {text!r} does", settings.valid is not None
+        what, replaced = f"the validation text {text!r} does", settings.evaluation.valid is not None
         remedy = f"give its directory with --valid {text}=DIR, or use --valid none"
         if kind == _DATA:
-            what, replaced = "the text of the run does", settings.data is not None
+            what, replaced = "the text of the run does", settings.data.data is not None
             remedy = "give its directory with --data"
         if kind == _TASKS:
             what = "the tasks do"
@@ -195,8 +201,8 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
             if not replaced:
                 raise
             moved[name] = path_of(places["absolute"])
-    valid = then.valid and {
-        name: moved.get(f"{_VALID}/{name}", path) for name, path in then.valid.items()
+    valid = then.evaluation.valid and {
+        name: moved.get(f"{_VALID}/{name}", path) for name, path in then.evaluation.valid.items()
     }
     stages = tuple(
         replace(stage, options={**stage.options, "data": moved[f"{_STAGE}/{number}"]})
@@ -204,9 +210,9 @@ def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) ->
         else stage
         for number, stage in enumerate(then.stages, 2)
     )
-    data = settings.data or moved.get(_DATA, then.data)
-    tasks = moved.get(_TASKS, then.eval_tasks_data)
-    return replace(then, data=data, valid=valid, eval_tasks_data=tasks, stages=stages)
+    data = settings.data.data or moved.get(_DATA, then.data.data)
+    tasks = moved.get(_TASKS, then.evaluation.eval_tasks_data)
+    return then.changed(data=data, valid=valid, eval_tasks_data=tasks, stages=stages)
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str], what: str, remedy: str) -> Path:

@@ -86,8 +86,8 @@ class StagePlan:
         return {
             "stage": self.period.number,
             "steps": steps,
-            "batch_size": config.batch_size,
-            "seq_length": config.seq_length,
+            "batch_size": config.data.batch_size,
+            "seq_length": config.data.seq_length,
             "tokens": steps * config.step_tokens,
             "hours": round(self.seconds * steps / 3600, 3),
             "lr": rate(self.period.steps[0]),
@@ -151,14 +151,14 @@ class RunPlan:
     @property
     def reads(self) -> dict[str, float]:
         """How often each text is read, about."""
-        return added([(stage.period.config.data, stage.reads) for stage in self.stages])
+        return added([(stage.period.config.data.data, stage.reads) for stage in self.stages])
 
     @property
     def recomputation(self) -> str:
         """How many layers are recomputed, and why, in words."""
         layers, of = self.recompute, self.config.shape.layers
         words = f"{layers} of {of} layers recompute their activations"
-        if self.config.recompute is not None:
+        if self.config.parallelism.recompute is not None:
             return f"{words}, by parallelism.recompute"
         room = DEVICE if self.available is None else f"{gib(self.available)} of {self.owner}"
         return f"{words}, the fewest that fit {room}" if layers < of else f"{words} to fit {room}"
@@ -170,7 +170,7 @@ class RunPlan:
         """
         config = self.config
         whole = {
-            "model": config.model,
+            "model": config.architecture.model,
             "backbone_parameters": config.shape.parameters,
             "table_parameters": config.shape.table_parameters(self.vocabulary),
             "vocabulary": self.vocabulary,
@@ -215,17 +215,21 @@ def plan(
     here = torch.cuda.is_available()
     gpu = here or device is not None or (ranks or 1) > 1 or _is_for_gpus(settings)
     directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
-    ranks = ranks or config.gpus
+    ranks = ranks or config.parallelism.gpus
     gpu = gpu or _is_for_gpus(config)
     if gpu and not here:
         where = f"{ranks} × {device or 'H100'}"
         notes = [*notes, f"this machine has no GPU: the plan is for {where}"]
-    subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    subtokenizers = SubtokenizerCache.load(config.data.tokenizer)
     reading = reading_of(config, chat_of(config, subtokenizers, directory.path if resume else None))
     available, owner = capacity(config, gpu=gpu, here=ranks)
-    name, peak = device or "H100", config.device_flops or _H100
+    name, peak = device or "H100", config.parallelism.device_flops or _H100
     if not gpu:
-        name, peak = "CPU", config.device_flops or measured_flops(getattr(torch, config.dtype))
+        name, peak = (
+            "CPU",
+            config.parallelism.device_flops
+            or measured_flops(getattr(torch, config.precision.dtype)),
+        )
     stages: list[StagePlan] = []
     planned: dict[str, StagePlan] = {}
     for period, files in zip(config.periods, texts_by_stage(config), strict=True):
@@ -239,7 +243,7 @@ def plan(
             stages.append(replace(planned[what], period=period))
     step_rows = max((stage.step_rows for stage in stages), key=lambda rows: rows.union)
     host, words = {}, ""
-    if config.offload:
+    if config.parallelism.offload:
         need = host_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
         host, words = {"tables": need.tables, "buffers": need.buffers}, need.words
         # T grows with the number of languages; transfers of a step and device memory do not.
@@ -267,8 +271,8 @@ def plan(
 def _planned_by(period: Period) -> str:
     """What the plan of a stage depends on: stages that differ in their rate only share one."""
     staged = (name for name, option in OPTIONS.items() if option.staged and name not in RATE)
-    values = [getattr(period.config, name) for name in staged]
-    return repr((len(period.steps), period.config.micro_batch, values))
+    values = [period.config[name] for name in staged]
+    return repr((len(period.steps), period.config.data.micro_batch, values))
 
 
 def _texts_plan(
@@ -285,7 +289,7 @@ def _texts_plan(
     """
     config, steps = period.config, len(period.steps)
     mixture = _mixture(config, files)
-    config.regime.check(mixture.languages)
+    config.sampling.regime.check(mixture.languages)
     counted = {language: files[language] for language in sources.languages if language in files}
     stores = text_stores(
         counted, config.runs / TEXTS, reading=reading, sources=sources, progress=progress
@@ -310,12 +314,14 @@ def _stage_plan(
     """The plan of a stage; `device`: whether it is a GPU, its bytes, its FLOP/s."""
     config, size, (gpu, available, peak) = period.config, subtokenizers.size, device
     check_step_memory(config)
-    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
+    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.parallelism.tp)
     chosen = recomputed(config, size, step_rows, ranks, available)
-    layers = chosen.recompute or 0
+    layers = chosen.parallelism.recompute or 0
     chunk = loss_chunk(chosen, size, step_rows, ranks, available) if gpu else CHUNK
-    flops = step_flops(config.shape, config.seq_length, [(config.step_tokens, step_rows.active)])
-    flops += recomputed_flops(config.shape, config.seq_length, config.step_tokens, layers)
+    flops = step_flops(
+        config.shape, config.data.seq_length, [(config.step_tokens, step_rows.active)]
+    )
+    flops += recomputed_flops(config.shape, config.data.seq_length, config.step_tokens, layers)
     return StagePlan(
         period,
         mixture,
@@ -329,10 +335,10 @@ def _stage_plan(
 
 def _is_for_gpus(settings: RunSettings) -> bool:
     """Whether the settings are for a run on GPUs: by given options, or the preset's size."""
-    known = SIZES.get(settings.model or "")
+    known = SIZES.get(settings.architecture.model or "")
     large = known is not None and known.parameters > _CPU_PARAMETERS
-    given = settings.device_memory is not None or settings.dtype == "bfloat16"
-    return large or given or (settings.gpus or 1) > 1
+    given = settings.parallelism.device_memory is not None or settings.precision.dtype == "bfloat16"
+    return large or given or (settings.parallelism.gpus or 1) > 1
 
 
 def _mixture(config: Config, files: Mapping[str, Sequence[Path]]) -> Mixture:
@@ -343,8 +349,8 @@ def _mixture(config: Config, files: Mapping[str, Sequence[Path]]) -> Mixture:
     }
     for language, size in sizes.items():
         if not size:
-            raise UsageError(f"language '{language}' has no text", where=config.data)
-    return Mixture.of(sizes, config.mix, config.mix_rest)
+            raise UsageError(f"language '{language}' has no text", where=config.data.data)
+    return Mixture.of(sizes, config.sampling.mix, config.sampling.mix_rest)
 
 
 def row_counts(
@@ -354,8 +360,8 @@ def row_counts(
     sizes: list[int] = []
     shares: list[int] = []
     unions: list[int] = []
-    groups = config.batch_size // config.group_size
-    steps = max(1, min(_SAMPLED // groups, config.steps))
+    groups = config.data.batch_size // config.group_size
+    steps = max(1, min(_SAMPLED // groups, config.schedule.steps))
     for step in range(1, steps + 1):
         drawn = config.draws(mixture, step, range(min(groups, _SAMPLED_GROUPS)))
         sizes += [_size(subtokenizers, one.languages) for one in drawn]

@@ -84,12 +84,12 @@ def prepare(
     check_memory(1 << 30, "training", "end other processes, or use a larger machine")
     gpu = has_gpu()
     directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
-    ranks = start_ranks(config.tp)
-    if config.distributed_optimizer and not gpu:
+    ranks = start_ranks(config.parallelism.tp)
+    if config.parallelism.distributed_optimizer and not gpu:
         raise UsageError(
             "requires GPUs", where="--set parallelism.distributed_optimizer", remedy="leave it out"
         )
-    require_loggers(config.log or ())
+    require_loggers(config.evaluation.log or ())
     progress = progress if ranks.first else SILENT
     for period in config.periods:
         with period.locating():
@@ -97,26 +97,29 @@ def prepare(
             check_step_memory(period.config)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
-    subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    subtokenizers = SubtokenizerCache.load(config.data.tokenizer)
     if resume:
-        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, settings.tokenizer))
+        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, settings.data.tokenizer))
     for note in filter(None, notes):
         progress.note(note)
     chat = chat_of(config, subtokenizers, directory.path if resume else None)
     texts = _open_texts(config, chat, subtokenizers, ranks, progress)
     recompute, chunk = _check_resources(config, texts, ranks, directory)
     checkpoints = Checkpointer(
-        directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every
+        directory.checkpoints,
+        ranks,
+        keep=config.evaluation.keep,
+        keep_every=config.evaluation.keep_every,
     )
     run = Run(
         config,
         texts[0],
         RunPlace(directory, ranks, checkpoints, progress, tasks),
-        config.tokenizer.resolve(),
+        config.data.tokenizer.resolve(),
         recompute=recompute,
         chunk=chunk,
     )
-    if config.init_from is not None:
+    if config.init.init_from is not None:
         _use_initial(run, resume=resume)
     runs = _stages(run, texts)
     check_tasks(runs[0])
@@ -127,7 +130,7 @@ def prepare(
         if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
             run.tokenizer = own.resolve()
         # What splits evaluated text depends on this of all that a stage may change.
-        joint = run.config.regime.kind == "joint"
+        joint = run.config.sampling.regime.kind == "joint"
         lost[joint] = run.lost = lost[joint] if joint in lost else lost_texts(run)
     return runs
 
@@ -162,8 +165,8 @@ def prepare_text(
     directory, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     files = texts_by_stage(config, progress)
     chat = None
-    if config.chat_template is not None:
-        subsets = SubtokenizerCache.load(config.tokenizer)
+    if config.data.chat_template is not None:
+        subsets = SubtokenizerCache.load(config.data.tokenizer)
         chat = chat_of(config, subsets, directory.path if resume else None)
     stores = _unpacked(config, files, chat, progress)
     return [
@@ -239,12 +242,12 @@ def _open_texts(
     for period, own in zip(config.periods, stores, strict=True):
         with period.locating():
             sizes = {language: store.text_bytes for language, store in own.items()}
-            mixture = Mixture.of(sizes, period.config.mix, period.config.mix_rest)
-            period.config.regime.check(mixture.languages)
-            if period.config.dropout:
+            mixture = Mixture.of(sizes, period.config.sampling.mix, period.config.sampling.mix_rest)
+            period.config.sampling.regime.check(mixture.languages)
+            if period.config.sampling.dropout:
                 subtokenizers.check_dropout()
             mixture, by_name = by_source(period.config, mixture, own, progress)
-            if period.config.max_epochs is not None:
+            if period.config.sampling.max_epochs is not None:
                 what = mixture, subtokenizers, samples_of(by_name)
                 reads = reads_of(period.config, len(period.steps), *what)
                 mixture = limited(period.config, mixture, reads)
@@ -256,10 +259,10 @@ def _use_initial(run: Run, *, resume: bool) -> None:
     """Open the model of --init-from; a resumed run needs only what it stored of it."""
     config, tokenizer = run.config, run.texts.subtokenizers.tokenizer
     if not resume:
-        assert config.init_from is not None
-        run.initial = open_initial(config.init_from)
-        run.initial.check(tokenizer, train=config.train)
-    if config.train == "rows":
+        assert config.init.init_from is not None
+        run.initial = open_initial(config.init.init_from)
+        run.initial.check(tokenizer, train=config.init.train)
+    if config.init.train == "rows":
         run.only_rows = (
             run.initial.new_rows(tokenizer)
             if run.initial is not None
@@ -289,10 +292,9 @@ def _check_resources(
                 fitting = recomputed(period.config, size, step_rows, ranks.world, room)
                 check_fits(fitting, size, step_rows, ranks.world, room, owner)
                 rest = size, step_rows, ranks.world, room
-                chosen.append(
-                    (fitting.recompute or 0, loss_chunk(fitting, *rest) if gpu else CHUNK)
-                )
-                if config.offload:
+                layers = fitting.parallelism.recompute or 0
+                chosen.append((layers, loss_chunk(fitting, *rest) if gpu else CHUNK))
+                if config.parallelism.offload:
                     check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
         if ranks.first:
             check_disk(config, size, directory.checkpoints)

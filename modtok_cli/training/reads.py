@@ -37,16 +37,18 @@ def chat_of(
     config: Config, subtokenizers: SubtokenizerCache, run: Path | None
 ) -> ChatFormat | None:
     """How conversations become text; the format of `run`, if it was started."""
-    if config.chat_template is None:
+    if config.data.chat_template is None:
         return None
     names = {index: name for name, index in subtokenizers.specials.items()}
     end, specials = names[subtokenizers.end_of_text], tuple(subtokenizers.specials)
-    return chat_format(config.chat_template, specials, end, model=config.init_from, run=run)
+    return chat_format(
+        config.data.chat_template, specials, end, model=config.init.init_from, run=run
+    )
 
 
 def reading_of(config: Config, chat: ChatFormat | None) -> Reading:
     """How the text of a run is read."""
-    reading = config.reading
+    reading = config.data.reading
     if chat is None:
         return reading
     return replace(reading, field=FIELD if reading.field == "text" else reading.field,
@@ -72,7 +74,7 @@ def check_answers(config: Config, stores: Mapping[str, TextStore], progress: Pro
 def _no_answer(config: Config, language: str, count: int) -> UsageError:
     return UsageError(
         f"0 of {count:,} documents of language '{language}' have an answer to train on",
-        where=config.data,
+        where=config.data.data,
         remedy="give answers the role 'assistant', and see that --chat-template writes them "
         "(between {% generation %} and {% endgeneration %}, if it has these)",
     )
@@ -83,7 +85,7 @@ def planned_reads(runs: Sequence[Run]) -> dict[str, float]:
     stages = []
     for run in runs:
         what = run.texts.mixture, run.texts.subtokenizers, samples_of(run.texts.stores)
-        stages.append((run.config.data, reads_of(run.config, len(run.steps), *what)))
+        stages.append((run.config.data.data, reads_of(run.config, len(run.steps), *what)))
     return added(stages)
 
 
@@ -101,15 +103,15 @@ def limited(config: Config, mixture: Mixture, reads: Mapping[str, float]) -> Mix
     Raises:
         UsageError: a share of --mix, or all text together, is read more often.
     """
-    if config.max_epochs is None:
+    if config.sampling.max_epochs is None:
         return mixture
     most = {
         language: weight
-        * config.max_epochs
+        * config.sampling.max_epochs
         / max(times for name, times in reads.items() if name.partition("/")[0] == language)
         for language, weight in mixture.as_dict().items()
     }
-    fixed = {the_one(name, mixture.languages) or name for name in config.mix or ()}
+    fixed = {the_one(name, mixture.languages) or name for name in config.sampling.mix or ()}
     return mixture.capped(most, fixed)
 
 
@@ -154,8 +156,8 @@ def samples_of_files(
                 documents.append(document.text)
             size, count = size + len(document.text), count + 1
             trained = trained or in_loss(document.text)
-        if not trained and config.chat_template is None:
-            raise UsageError(f"language '{language}' has no text", where=config.data)
+        if not trained and config.data.chat_template is None:
+            raise UsageError(f"language '{language}' has no text", where=config.data.data)
         if not trained:
             raise _no_answer(config, language, count)
         samples[language] = list(_first(documents)), size
@@ -173,7 +175,7 @@ def reads_of(
     found = {}
     for name, weight in mixture.of_texts().items():
         texts, size = samples[name]
-        subset = subtokenizers.of(config.regime.own(name.partition("/")[0]))
+        subset = subtokenizers.of(config.sampling.regime.own(name.partition("/")[0]))
         parts = [part for text in texts for part in subtokenizers.pieces_of(text)]
         tokens = len(texts) + sum(map(len, subtokenizers.encode(subset, parts)))
         read = steps * config.step_tokens * weight
@@ -187,7 +189,7 @@ def reads_until_now(
     """How often the training documents of each text of a stage have been read in the run, from the
     positions of the slots of this rank. Collective.
     """
-    slots, seed = config.batch_size, config.seed
+    slots, seed = config.data.batch_size, config.init.seed
     mine = dict.fromkeys(stores, 0.0)
     for slot, places in positions.items() if ranks.shard == 0 else ():
         for language, store in stores.items():

@@ -27,22 +27,13 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.read_file import read_toml
 from modtok_cli.base.suggestion import near
 from modtok_cli.model.architecture.sizes import RECIPES, SIZES
-from modtok_cli.training.settings import OPTIONS, RunSettings, plain
+from modtok_cli.training.settings import OPTIONS, SECTIONS, RunSettings, plain
 from modtok_cli.training.stages import Stage, read_stages
 
 _STAGE = "stage"
 # A line that begins a table, and one that sets a key.
 _HEADER = re.compile(r"\s*\[\[?\s*([\w.'\" -]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w-]+)[\s.\w]*=")
-
-
-def sections() -> dict[str, list[str]]:
-    """The names of the options of each section, in order."""
-    names: dict[str, list[str]] = {}
-    for name, option in OPTIONS.items():
-        if option.section:
-            names.setdefault(option.section, []).append(name)
-    return names
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -56,8 +47,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     tables, places = read_toml(path), _places(path)
     stages = tables.pop(_STAGE, None)
     for section, table in tables.items():
-        known = sections()
-        if section not in known or not isinstance(table, Mapping):
+        if section not in SECTIONS or not isinstance(table, Mapping):
             place = places[section, 1].get("") or places["", 1].get(section, str(path))
             raise _unknown_section(section, place)
         for key, value in table.items():
@@ -114,7 +104,7 @@ def read_assignments(words: Sequence[str]) -> dict[str, Any]:
             remedy = "as in --set schedule.final_lr=1e-5"
             what = f"expected SECTION.KEY=VALUE, got {word!r}"
             raise UsageError(what, where="--set", remedy=remedy)
-        if section not in sections():
+        if section not in SECTIONS:
             raise _unknown_section(section, where)
         _check_key(section, key, where)
         if key in options:
@@ -128,13 +118,13 @@ def read_assignments(words: Sequence[str]) -> dict[str, Any]:
 
 def _unknown_section(section: str, where: Path | str) -> UsageError:
     return UsageError(
-        f"unknown section [{section}]", where=where, remedy=f"use {', '.join(sections())}"
+        f"unknown section [{section}]", where=where, remedy=f"use {', '.join(SECTIONS)}"
     )
 
 
 def _check_key(section: str, key: str, where: str) -> None:
     """Refuse a key that a section does not have; the remedy names what may be meant."""
-    keys = sections()[section]
+    keys = SECTIONS[section]
     if key in keys:
         return
     word = key.replace("-", "_")
@@ -147,14 +137,14 @@ def _check_key(section: str, key: str, where: str) -> None:
 def as_sections(config: RunSettings) -> dict[str, dict[str, Any]]:
     """A resolved configuration in sections, without options that are None or have no meaning."""
     return {
-        section: {name: plain(getattr(config, name)) for name in names if _applies(config, name)}
-        for section, names in sections().items()
+        section: {name: plain(config[name]) for name in names if _applies(config, name)}
+        for section, names in SECTIONS.items()
     }
 
 
 def _applies(config: RunSettings, name: str) -> bool:
     needed = OPTIONS[name].needs
-    return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
+    return config[name] is not None and (not needed or bool(config[needed]))
 
 
 def write_recipe(config: RunSettings, sources: Mapping[str, str] | None = None) -> str:

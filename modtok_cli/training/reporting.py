@@ -45,7 +45,7 @@ class Reporter:
         path = self._directory.path
         self._loggers = [
             Wandb(config, path) if name == "wandb" else TensorBoard(path / name, step)
-            for name in config.log or ()
+            for name in config.evaluation.log or ()
         ]
 
     def step(self, line: Mapping[str, Any], task: Task) -> None:
@@ -66,7 +66,7 @@ class Reporter:
         self._spending.add(line["time"])
         task.describe(str(self._status))
         task.advance(1)
-        if not self._progress.draws and line["step"] % self._config.log_every == 0:
+        if not self._progress.draws and line["step"] % self._config.evaluation.log_every == 0:
             self._progress.note(self._status.with_progress)
 
     def shares(self, mixture: Mixture) -> dict[str, dict[str, float]]:

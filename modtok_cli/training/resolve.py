@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.model.architecture.shape import Shape
@@ -31,33 +33,21 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     Raises:
         UsageError: two options conflict.
     """
-    resolved = SimpleNamespace(gpu=gpu)
-    if settings.stages and settings.steps is None:
+    if settings.stages and settings.schedule.steps is None:
         what = "is not given: the length of the stage before the first [[stage]]"
         raise UsageError(what, where=OPTIONS["steps"].flag, remedy="set steps of [schedule]")
-    if source is not None and settings.model is None:
-        settings = replace(settings, model=source.name)
-    model = settings.model or OPTIONS["model"].default_for(resolved)
+    if source is not None and settings.architecture.model is None:
+        settings = settings.changed(model=source.name)
+    model = settings.architecture.model or OPTIONS["model"].default_for(SimpleNamespace(gpu=gpu))
     usual = CONTINUED if source and model not in PRESETS else preset(model)
     if source is not None:
         _check_origin(settings, source)
         usual = {**usual, **values_of_shape(source.shape)}
-    for name, option in OPTIONS.items():
-        value = getattr(settings, name)
-        if option.needs and value is not None and not getattr(resolved, option.needs):
-            needed = OPTIONS[option.needs].flag
-            raise UsageError(f"needs {needed}", where=option.flag, remedy=f"add {needed}")
-        if value is None and name in usual:
-            value = usual[name] if option.adapt is None else option.adapt(resolved, usual[name])
-        if value is None:
-            value = option.default_for(resolved)
-        if value is None and not option.optional:
-            raise UsageError(f"preset '{model}' does not set it", where=option.flag)
-        setattr(resolved, name, value)
-    if resolved.transformer_engine and not gpu:
+    resolved = _Resolved(settings, model, usual, gpu)
+    values = {name: getattr(resolved, name) for name in OPTIONS}
+    if values["transformer_engine"] and not gpu:
         where = OPTIONS["transformer_engine"].flag
         raise UsageError("needs a GPU", where=where, remedy="leave it out")
-    values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = shape_of(changes) if source is None else replace(source.shape, **changes)
     stages = read_stages(settings.stages or (), OPTIONS)
@@ -66,11 +56,36 @@ def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -
     return config
 
 
+@dataclass
+class _Resolved:
+    """The values of options: each is an attribute, which is found when it is asked for."""
+
+    settings: RunSettings
+    preset: str
+    usual: Mapping[str, Any]
+    gpu: bool
+
+    def __getattr__(self, name: str) -> Any:
+        option, value = OPTIONS[name], self.settings[name]
+        if option.needs and value is not None and not getattr(self, option.needs):
+            needed = OPTIONS[option.needs].flag
+            raise UsageError(f"needs {needed}", where=option.flag, remedy=f"add {needed}")
+        if value is None and name in self.usual:
+            value = self.usual[name]
+            value = value if option.adapt is None else option.adapt(self, value)
+        if value is None:
+            value = option.default_for(self)
+        if value is None and not option.optional:
+            raise UsageError(f"preset '{self.preset}' does not set it", where=option.flag)
+        setattr(self, name, value)
+        return value
+
+
 def _check_origin(settings: RunSettings, source: Origin) -> None:
     """Refuse options of the model that differ from `--init-from`."""
     fixed = {"model": source.name, **values_of_shape(source.shape)}
     for name, value in fixed.items():
-        wanted = getattr(settings, name)
+        wanted = settings[name]
         if wanted is not None and wanted != value:
             raise UsageError(
                 f"is {plain(wanted)}, the model of --init-from has {plain(value)}",
@@ -84,11 +99,11 @@ def usual_sources(settings: RunSettings, config: Config) -> dict[str, str]:
 
     Values of the preset, or of the model of --init-from; the others are defaults.
     """
-    if config.init_from is not None:
+    if config.init.init_from is not None:
         names = {"model", *(name for name, option in OPTIONS.items() if option.of_shape)}
-        return {name: "--init-from" for name in names if getattr(settings, name) is None}
-    usual = preset(config.model)
-    return {name: f"preset {config.model}" for name in usual if getattr(settings, name) is None}
+        return {name: "--init-from" for name in names if settings[name] is None}
+    usual = preset(config.architecture.model)
+    return {name: f"preset {config.architecture.model}" for name in usual if settings[name] is None}
 
 
 def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple[Config, list[str]]:
@@ -99,7 +114,7 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
         The configuration, and a sentence for every option that changes.
     """
     options = settings.given()
-    changes = {name: value for name, value in options.items() if value != getattr(then, name)}
+    changes = {name: value for name, value in options.items() if value != then[name]}
     fixed = [OPTIONS[n].flag for n in changes if OPTIONS[n].section and not OPTIONS[n].changeable]
     if fixed:
         raise UsageError(
@@ -107,11 +122,11 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
             where=where,
             remedy="leave them out, or start another run with --name",
         )
-    if then.max_epochs is not None and "steps" in changes:
+    if then.sampling.max_epochs is not None and "steps" in changes:
         what = "cannot change: the mixture follows from max_epochs and the number of steps"
         raise UsageError(what, where=OPTIONS["steps"].flag, remedy="add a [[stage]]")
     notes = [
-        f"{OPTIONS[name].flag} is now {plain(value)}, was {plain(getattr(then, name))}"
+        f"{OPTIONS[name].flag} is now {plain(value)}, was {plain(then[name])}"
         for name, value in changes.items()
         if OPTIONS[name].section
     ]
@@ -120,13 +135,18 @@ def resumed(then: Config, settings: RunSettings, where: str, step: int) -> tuple
         remedy = "give all stages of the run, and new ones after them, or leave it out"
         raise UsageError(what, where="--config", remedy=remedy)
     stages = read_stages(then.stages if settings.stages is None else settings.stages, OPTIONS)
-    config = replace(then, **{"runs": OPTIONS["runs"].default, **changes}, stages=stages)
+    config = then.changed(**{"runs": OPTIONS["runs"].default, **changes}, stages=stages)
     refuse_conflicts(config)
     notes += _changed_stages(then, config, step)
-    if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
+    schedule = config.schedule
+    if (
+        "steps" in changes
+        and schedule.schedule != "constant"
+        and schedule.steps > schedule.lr_steps
+    ):
         notes.append(
-            f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
-            "its schedule ends; a [[stage]] can have another"
+            f"the learning rate stays at {schedule.final_lr:g} after step {schedule.lr_steps:,}, "
+            "where its schedule ends; a [[stage]] can have another"
         )
     return config, notes
 

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -53,30 +53,30 @@ def memory_parts(
     config: Config, size: int, step: StepRows, ranks: int, chunk: int = CHUNK
 ) -> dict[str, Part]:
     """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|, `chunk` the loss's."""
-    shape, shards = config.shape, config.tp
+    shape, shards = config.shape, config.parallelism.tp
     replicas = ranks // shards
     switches = config.switches(replicas)
-    half = _size(config.dtype)
+    half = _size(config.precision.dtype)
     sequences = config.sequences(replicas)
-    tokens = sequences * config.seq_length
+    tokens = sequences * config.data.seq_length
     backbone = shape.parameters // shards
     rows = shape.table_parameters(-(-size // ranks))  # every rank owns a share
     gathered = shape.table_parameters(int(step.gathered / shards))
     own = shape.table_parameters(int(step.union / ranks))
     # Moments, and master weights where weights are half as wide.
     state = 8.0 + (4 if half == 2 else 0)
-    if config.distributed_optimizer:
+    if config.parallelism.distributed_optimizer:
         state /= replicas
     activations = activation_bytes(
         shape,
         sequences,
-        config.seq_length,
+        config.data.seq_length,
         half,
-        recompute=config.recompute or 0,
+        recompute=config.parallelism.recompute or 0,
         shards=shards,
         sequence_parallel=switches.sequence_parallel,
         fused=half == 2,
-        masked=config.attention == "document" and half != 2,
+        masked=config.data.attention == "document" and half != 2,
     )
     logits = int(min(chunk, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
     # Logits and gradients of a layer do not exist at the same time.
@@ -85,11 +85,11 @@ def memory_parts(
     # times, the gradient of a microbatch, or the sums of a table that are sent to their owners and
     # that come from others, when activations are gone. Offloaded rows of the next step are there
     # too.
-    several = config.batch_size // replicas > sequences or half == 2
+    several = config.data.batch_size // replicas > sequences or half == 2
     exchanged = 8 * gathered // shape.tables + 4 * own - activations - working
     exchanged = exchanged if replicas > 1 else 0
     row_bytes = gathered * (half + 4) + max(gathered * half if several else 0, exchanged)
-    row_bytes += own * half if config.offload else 0
+    row_bytes += own * half if config.parallelism.offload else 0
     # The head's copy of its rows is gone when the gradient of the microbatch is there.
     output_gradients = 4 * step.active / shards * shape.hidden_size
     parts: dict[str, Part] = {
@@ -99,13 +99,13 @@ def memory_parts(
         "activations": (0, activations),
         "working memory": (0, working),
     }
-    if config.offload:
+    if config.parallelism.offload:
         del parts["tables"]
-    if config.eval_tasks:
+    if config.evaluation.eval_tasks:
         # A checkpoint is evaluated between steps, when the step's own memory is free.
         free = sum(parts[name][1] for name in ("active rows", "activations", "working memory"))
         count = shape.parameters + shape.table_parameters(int(step.active))
-        need = count * half + scoring_bytes(shape, _CHOICES, config.seq_length, half)
+        need = count * half + scoring_bytes(shape, _CHOICES, config.data.seq_length, half)
         parts["tasks, beyond a step"] = (count, max(0, need - free))
     return parts
 
@@ -120,8 +120,8 @@ def capacity(config: Config, *, gpu: bool, here: int = 1) -> tuple[int | None, s
 
     `here` processes share the memory of a CPU.
     """
-    if config.device_memory is not None:
-        return int(config.device_memory * (1 - _RESERVED)), "the device"
+    if config.parallelism.device_memory is not None:
+        return int(config.parallelism.device_memory * (1 - _RESERVED)), "the device"
     if gpu:
         import torch
 
@@ -140,7 +140,7 @@ def recomputed(
 
     As given, else as few as fit `available` bytes; with None, the bytes of an H100.
     """
-    if config.recompute is not None:
+    if config.parallelism.recompute is not None:
         return config
     for layers in range(config.shape.layers + 1):
         config = config.changed(recompute=layers)
@@ -178,7 +178,7 @@ def check_fits(
     fitting = [
         words
         for words, changes in _alternatives(config, ranks)
-        if total(memory_parts(replace(config, **changes), size, step, ranks)) <= available
+        if total(memory_parts(config.changed(**changes), size, step, ranks)) <= available
     ]
     remedy = (
         f"it fits with {'; or '.join(fitting[:3])}"
@@ -195,20 +195,20 @@ def check_fits(
 def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Changes that take less memory, the cheapest in speed first: (options, values)."""
     single: list[tuple[str, dict[str, Any]]] = []
-    if not config.distributed_optimizer and ranks > config.tp:
+    if not config.parallelism.distributed_optimizer and ranks > config.parallelism.tp:
         single.append(
             ("--set parallelism.distributed_optimizer=true", {"distributed_optimizer": True})
         )
-    if (layers := config.shape.layers) > (config.recompute or 0):
+    if (layers := config.shape.layers) > (config.parallelism.recompute or 0):
         single.append((f"--set parallelism.recompute={layers}", {"recompute": layers}))
     for micro in (2, 1):
-        if config.micro_batch > micro and config.batch_size % micro == 0:
+        if config.data.micro_batch > micro and config.data.batch_size % micro == 0:
             single.append((f"--micro-batch {micro}", {"micro_batch": micro}))
-    if not config.offload and config.update == "sparse":
+    if not config.parallelism.offload and config.optimizer.update == "sparse":
         single.append(("--offload", {"offload": True}))
     for tp in (2, 4, 8):
         fits = config.shape.kv_heads % tp == 0 and config.shape.ffn % tp == 0
-        if tp > config.tp and ranks % tp == 0 and fits:
+        if tp > config.parallelism.tp and ranks % tp == 0 and fits:
             single.append((f"--tp {tp}", {"tp": tp}))
     yield from single
     for (words, first), (more, second) in combinations(single, 2):
@@ -228,7 +228,11 @@ def checkpoint_bytes(config: Config, size: int) -> int:
 def check_disk(config: Config, size: int, directory: Path) -> None:
     """Refuse a run whose checkpoints do not fit the disk."""
     need = checkpoint_bytes(config, size)
-    count = config.keep + 1 + (config.last_step // config.keep_every if config.keep_every else 0)
+    count = (
+        config.evaluation.keep
+        + 1
+        + (config.last_step // config.evaluation.keep_every if config.evaluation.keep_every else 0)
+    )
     free = shutil.disk_usage(_existing(directory)).free
     if count * need > free:
         raise ModtokError(
@@ -241,11 +245,11 @@ def check_disk(config: Config, size: int, directory: Path) -> None:
 def check_step_memory(config: Config) -> None:
     """Check, before any is made, the batches of all ranks, as if they shared this machine."""
     # The shards of a replica have the same batches, each its copy.
-    tokens = config.step_tokens * config.tp
-    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.batch_size * _SLOT
+    tokens = config.step_tokens * config.parallelism.tp
+    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.data.batch_size * _SLOT
     check_memory(
         need,
-        f"batches of {config.batch_size:,} sequences of {config.seq_length:,} tokens",
+        f"batches of {config.data.batch_size:,} sequences of {config.data.seq_length:,} tokens",
         "use a smaller --batch-size or --seq-length",
     )
 
@@ -270,11 +274,15 @@ def host_need(config: Config, size: int, union: float, ranks: int, node: int) ->
 
     `size` is |T|, `union` the active rows of a step, per table.
     """
-    width, tables, moments = config.shape.hidden_size, config.shape.tables, config.offload_moments
+    width, tables, moments = (
+        config.shape.hidden_size,
+        config.shape.tables,
+        config.parallelism.offload_moments,
+    )
     row = width * (4 + 2 * _size(moments)) + 4
     whole = tables * size * row * node // ranks
     # Two buffers per direction, a quarter larger than needed: rows up, float32 gradients down.
-    buffers = int(2.5 * tables * union * width * (_size(config.dtype) + 4) * node / ranks)
+    buffers = int(2.5 * tables * union * width * (_size(config.precision.dtype) + 4) * node / ranks)
     part = f" × {node}/{ranks} ranks" if node < ranks else ""
     words = (
         f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {_size(moments)}) bytes{part} = "
@@ -285,10 +293,10 @@ def host_need(config: Config, size: int, union: float, ranks: int, node: int) ->
 
 def check_host(config: Config, need: HostNeed) -> None:
     """Check, before tables are allocated, that they fit this node."""
-    free, directory = available(), config.offload_file
+    free, directory = available(), config.parallelism.offload_file
     wanted = need.buffers + (0 if directory else need.tables)
     smaller = []
-    if config.offload_moments == "float32":
+    if config.parallelism.offload_moments == "float32":
         smaller.append("use --set parallelism.offload_moments=bfloat16 (a third less)")
     if directory is None:
         smaller.append("store tables on a disk with --set parallelism.offload_file=DIR")

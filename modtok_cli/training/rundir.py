@@ -28,6 +28,7 @@ from modtok_cli.tokenizer.containment import containment
 from modtok_cli.tokenizer.manifest import read_manifest
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.training.settings import SECTIONS
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -43,7 +44,7 @@ STEP = re.compile(r"step-\d{8,}")
 _RESTORE = "restore the file, or start another run with --name"
 # Fields that readers of a config need.
 _NEEDED = (
-    ("config", "dtype"),
+    *(("config", section) for section in SECTIONS),
     ("tokenizer", "signature"),
     ("ranks", "threads"),
 )
@@ -117,6 +118,8 @@ class RunDirectory:
             for table, field in _NEEDED:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
+                if table == "config" and not isinstance(config[table][field], dict):
+                    raise TypeError(f"field '{table}.{field}' is not an object")
                 config[table][field]
             for text in (config, *config["stages"]):
                 for table in ("mixture", "text"):
@@ -137,7 +140,9 @@ class RunDirectory:
             raise ModtokError(f"cannot be read ({error})", where=file, remedy=_RESTORE) from error
         except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
-                f"is not the configuration of a run ({error})", where=file, remedy=_RESTORE
+                f"is not the configuration of a run of this version ({error})",
+                where=file,
+                remedy=_RESTORE,
             ) from error
         return config
 

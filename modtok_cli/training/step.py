@@ -39,10 +39,10 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
     phases.begin("wait")
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
-    groups = range(config.batch_size // config.group_size)
+    groups = range(config.data.batch_size // config.group_size)
     draws = config.draws(texts.mixture, step, groups)
     now = feed.step(step)
-    upcoming = feed.ahead(step + 1) if config.offload_delay else None
+    upcoming = feed.ahead(step + 1) if config.parallelism.offload_delay else None
     lr = config.lr_at(step)
     gradients = mean_gradients(model, now.microbatches, upcoming.microbatches if upcoming else None)
     sums = LanguageSums(texts.mixture.languages, ranks.device)
@@ -54,7 +54,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
     arriving = model.copies.download(
         numbers, lambda: model.copies.empty(len(numbers), numbers.dtype)
     )
-    apply(model, gradients, lr, dense=config.update == "dense")
+    apply(model, gradients, lr, dense=config.optimizer.update == "dense")
     phases.begin("wait")
     following = feed.ahead(step + 1)  # copied, and planned, while the device computes
     phases.begin("gather")
@@ -72,8 +72,8 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
         times = timing(
             seconds=ended - max(started, before),
             tokens=config.step_tokens,
-            flops=step_flops(config.shape, config.seq_length, now.sizes) * ranks.replicas,
-            peak=config.device_flops or peak_flops(ranks.device, model.dtype),
+            flops=step_flops(config.shape, config.data.seq_length, now.sizes) * ranks.replicas,
+            peak=config.parallelism.device_flops or peak_flops(ranks.device, model.dtype),
             world=ranks.world,
         )
         line = {

@@ -15,7 +15,7 @@ def check_tasks(run: Run) -> None:
 
     Here and below, `run` is the first stage: its languages are evaluated.
     """
-    if run.config.eval_tasks:
+    if run.config.evaluation.eval_tasks:
         for note in _evaluation(run).check_tasks(run.config, _languages(run)):
             run.place.progress.warn(f"--eval-tasks: {note}")
 
@@ -23,8 +23,8 @@ def check_tasks(run: Run) -> None:
 def tasks_due(run: Run, step: int) -> bool:
     """Whether tasks are evaluated after `step`."""
     config = run.config
-    every = step % config.eval_tasks_every == 0 or step == config.last_step
-    return bool(config.eval_tasks) and every
+    every = step % config.evaluation.eval_tasks_every == 0 or step == config.last_step
+    return bool(config.evaluation.eval_tasks) and every
 
 
 def evaluate_tasks(run: Run, step: int) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ def _evaluation(run: Run) -> TaskEvaluation:
 
 
 def _languages(run: Run) -> list[str]:
-    return list(run.config.eval_tasks_langs or run.texts.mixture.languages)
+    return list(run.config.evaluation.eval_tasks_langs or run.texts.mixture.languages)
 
 
 def _scores(run: Run, step: int, languages: Sequence[str]) -> tuple[list[Any], str | None]:

@@ -99,8 +99,8 @@ def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path)
     assert here("export", "acme/ranks", "-o", "x.gguf")[0] != 0  # no model, but all files of one
     assert "a.tiktoken" in hub.fetched
     settings = located(None, RunSettings(init_from=Path("acme/tiny"), steps=3), SILENT)
-    assert (settings.init_from / "config.json").is_file()
-    assert settings.steps == 3
+    assert (settings.init.init_from / "config.json").is_file()
+    assert settings.schedule.steps == 3
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_gpus_start_that_many_ranks(
     monkeypatch.setattr(launch, "launch", started)
     monkeypatch.setattr(prepare, "prepare_text", unpacked)
     assert here("pretrain", "--gpus", "8")[0] == 0
-    assert unpacked.args[0].gpus == 8
+    assert unpacked.args[0]["gpus"] == 8
     assert started.args == (("pretrain", "--gpus", "8"), 8)
     started.answer = 1
     assert here("pretrain", "--gpus", "8")[0] == 1
@@ -200,7 +200,10 @@ def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     assert changed == own.replace("\nsteps = 3", "\nsteps = 5").replace("keep = 2", "keep = 1")
     assert planned(f"pretrain --config {file}") == changed
     stored = json.loads((filled / "runs" / "sub-1-tiny" / "config.json").read_bytes())["config"]
-    assert (stored["steps"], stored["keep"]) == (3, 2)  # a dry run changes nothing
+    assert (stored["schedule"]["steps"], stored["evaluation"]["keep"]) == (
+        3,
+        2,
+    )  # a dry run changes nothing
     assert "--steps is now 5, was 3" in here(*words("pretrain --resume --steps 5 --dry-run"))[2]
     assert here(*words("pretrain --resume --name none --dry-run"))[0] == 2
     refused = here(*words("pretrain --resume --lr 0.5 --dry-run"))

@@ -24,6 +24,7 @@ from modtok_cli.evaluate import evaluate
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
 from modtok_cli.evaluate.results import Kept
+from modtok_cli.model.slice.run_source import open_run
 from modtok_cli.model.slice.slice import slice as slice_model
 
 TASKS, TEXT = SAMPLE / "tasks", SAMPLE / "parallel" / "fr.txt"
@@ -135,6 +136,24 @@ def test_several_models_and_modes(few_steps: Path, tmp_path: Path) -> None:
     assert found.rows[0]["recipe"] == found.rows[1]["recipe"] != found.rows[2]["recipe"]
     with pytest.raises(UsageError, match="unknown inference mode 'no'"):
         CALLS["mcq"](few_steps, infer=["no", "nein"])
+
+
+def test_a_recipe_is_all_but_the_seed(few_steps: Path, tmp_path: Path) -> None:
+    run = tmp_path / "it"
+    shutil.copytree(few_steps, run)
+    content = json.loads((run / "config.json").read_text())
+
+    def recipe(table: str, **changes: Any) -> str:
+        config = content["config"] | {table: content["config"][table] | changes}
+        (run / "config.json").write_text(json.dumps(content | {"config": config}))
+        return str(open_run(run).labels()["recipe"])
+
+    own = recipe("init", seed=5)
+    assert own == recipe("init") == recipe("evaluation", keep=9) == recipe("parallelism", gpus=2)
+    others = {recipe("data", errors="skip"), recipe("data", chat_template="chatml"),
+              recipe("shape", rope_theta=7.0), recipe("parallelism", offload_delay=1),
+              recipe("schedule", steps=99)}  # fmt: skip
+    assert len({own, *others}) == 6
 
 
 def test_a_call_goes_on_where_it_stopped(

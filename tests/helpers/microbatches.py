@@ -43,13 +43,15 @@ def plan_of(
     return StreamPlan(
         tokenizer=tokenizer,
         stores={language: store.directory for language, store in stores.items()},
-        regime=config.regime,
-        p=config.p,
-        mixture=Mixture.of({name: store.text_bytes for name, store in stores.items()}, config.mix),
-        seed=config.seed,
-        slots=config.batch_size,
+        regime=config.sampling.regime,
+        p=config.sampling.p,
+        mixture=Mixture.of(
+            {name: store.text_bytes for name, store in stores.items()}, config.sampling.mix
+        ),
+        seed=config.init.seed,
+        slots=config.data.batch_size,
         group=config.group_size,
-        length=config.seq_length,
+        length=config.data.seq_length,
     )
 
 

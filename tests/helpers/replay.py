@@ -83,11 +83,17 @@ def replay(run: Path, replicas: int) -> tuple[list[float], list[float]]:
     rows = map(orjson.loads, directory.metrics.read_bytes().splitlines())
     lines = [row for row in rows if "loss" in row]
     subtokenizers = SubtokenizerCache.load(run / "tokenizer")
-    rates = Rates(config.beta1, config.beta2, config.eps, config.weight_decay, config.clip)
+    rates = Rates(
+        config.optimizer.beta1,
+        config.optimizer.beta2,
+        config.optimizer.eps,
+        config.optimizer.weight_decay,
+        config.optimizer.clip,
+    )
     plain = PlainTraining(
         config.shape,
         initial_weights(config, subtokenizers.size),
-        sparse=config.update == "sparse",
+        sparse=config.optimizer.update == "sparse",
         rates=rates,
     )
     found = []
@@ -103,7 +109,7 @@ def initial_weights(config: Config, size: int) -> dict[str, torch.Tensor]:
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import Model
 
-    model = Model(config.shape, size, start_ranks(), seed=config.seed)
+    model = Model(config.shape, size, start_ranks(), seed=config.init.seed)
     weights = to_hf(config.shape, {n: p.detach() for n, p in model.backbone.parameters.items()})
     weights["input"] = model.input.weight
     if not config.shape.tied:
@@ -130,15 +136,15 @@ def sequences(
         config = period.config
         stores = {
             language: text_store(language, paths, run.parent / ".text")
-            for language, paths in language_files(config.data, config.langs).items()
+            for language, paths in language_files(config.data.data, config.data.langs).items()
         }
         size = config.group_size
         state = {packer.slot: packer.positions for packer in packers}
-        state = positions_of(state, config.batch_size)
+        state = positions_of(state, config.data.batch_size)
         plan = plan_of(config, run / "tokenizer", stores, replicas)
         packers = [
             SlotPacker(plan, slot, stores, subtokenizers, state.get(slot))
-            for slot in range(config.batch_size)
+            for slot in range(config.data.batch_size)
         ]
         for step in period.steps:
             parts = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -237,16 +236,16 @@ def test_a_run_gets_the_backbone_and_the_rows_of_its_slice(
     workspace = run.parents[1]
     settings = run_settings(workspace, f"from-{kind}-{dtype}", tied=kind == "tied_run")
     assert open_initial(new).origin.shape == before.source.shape
-    start = replace(settings, model=None, tied=None, init_from=new, steps=2, batch_size=2)
+    start = settings.changed(model=None, tied=None, init_from=new, steps=2, batch_size=2)
     # The rows of the other languages are trained to fit the backbone again, and nothing else.
-    pretrain(replace(start, train="rows", langs=("el",), sampling=None))
+    pretrain(start.changed(train="rows", langs=("el",), sampling=None))
     healed = load(settings.runs / settings.name, "full")
     assert torch.equal(healed.embedding[~kept], after.embedding[~kept])
     assert not torch.equal(healed.embedding[kept], after.embedding[kept])
     assert_same(healed.source.parameters(), after.source.parameters())
-    resumed = replace(settings, name="new", runs=new.parent)
+    resumed = settings.changed(name="new", runs=new.parent)
     with pytest.raises(ModtokError, match="has weights only, no state of the optimizer"):
-        pretrain(replace(resumed, steps=20), resume=True)
+        pretrain(resumed.changed(steps=20), resume=True)
 
 
 def test_what_a_run_keeps(run: Path, tmp_path: Path) -> None:

@@ -268,8 +268,7 @@ def test_files_with_and_without_a_field_are_one_section(workspace: Path, tmp_pat
 RUN_CONFIG = {
     "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw",
     "config": {
-        "sampling": "sub:2", "model": "tiny", "steps": 20, "p": 0.5, "seed": 3,
-        "batch_size": 8, "seq_length": 256,
+        "data": {"sampling": "sub:2"}, "architecture": {"model": "tiny"}, "schedule": {"steps": 20},
     },
     "tokenizer": {"signature": "ab12"},
     "versions": {"torch": "2"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +63,7 @@ def packers(path: Path, runs: Path, stores: dict[str, TextStore]) -> list[SlotPa
     config = resolve(settings(path, runs), gpu=False)
     chosen = {language: stores[language] for language in LANGUAGES}
     plan = plan_of(config, path / "tokenizer", chosen)
-    return plan.packers(range(config.batch_size), {})
+    return plan.packers(range(config.data.batch_size), {})
 
 
 def test_the_end_of_text_is_the_model_s_and_in_every_language(model: Path) -> None:
@@ -79,7 +78,7 @@ def test_the_end_of_text_is_the_model_s_and_in_every_language(model: Path) -> No
             ({"stages": ({"steps": 1, "lr": 1e-30, "dropout": 0.1},)}, "[[stage]] dropout"),
         ):
             with pytest.raises(UsageError, match=f"^{re.escape(where)}: the tokenizer is run by"):
-                pretrain(replace(settings(model, model / "runs"), **change))  # type: ignore[arg-type]
+                pretrain(settings(model, model / "runs").changed(**change))  # type: ignore[arg-type]
     document = orjson.loads((model / "model" / "tokenizer.json").read_bytes())
     written = {token["content"]: token["id"] for token in document["added_tokens"]}
     assert cache.end_of_text == written["</s>"]
@@ -168,7 +167,7 @@ def test_a_grown_tokenizer_trains_its_new_rows(model: Path, tmp_path: Path) -> N
     old = tokenizer.size - 40
     begun = settings(model, tmp_path)
     notes = Said()
-    chosen = replace(begun, tokenizer=grown, langs=("el", "fr"), train="rows", data=SAMPLE)
+    chosen = begun.changed(tokenizer=grown, langs=("el", "fr"), train="rows", data=SAMPLE)
     pretrain(chosen, progress=notes)
     said = f"{old:,} of {old + 40:,} embedding rows carried over"
     assert any(said in line for line in notes.notes)
@@ -191,8 +190,8 @@ def test_a_grown_tokenizer_trains_its_new_rows(model: Path, tmp_path: Path) -> N
 
     # A second language, from the run; its slice, the tokenizer of it, and back into the run.
     bpe_seq(append="fi", tokenizer=grown, output=tmp_path / "bigger", k=30, data=SAMPLE)
-    more = replace(chosen, init_from=tmp_path / "it", tokenizer=tmp_path / "bigger", name="more")
-    pretrain(replace(more, langs=("fi", "fr")))
+    more = chosen.changed(init_from=tmp_path / "it", tokenizer=tmp_path / "bigger", name="more")
+    pretrain(more.changed(langs=("fi", "fr")))
     slice_model(tmp_path / "more", output=tmp_path / "fi", inputs=["fi"], outputs=["fi"])
     part = ModularTokenizer.load(tmp_path / "bigger").subset("fi")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "fi" / "tokenizer.json"))
@@ -231,7 +230,7 @@ def test_scores_are_the_model_s_with_rows_without_a_token(family: str, tmp_path:
     adopted.save(tmp_path / "tokenizer")
     notes, text = Said(), tmp_path / "fr.txt"
     text.write_text("Une phrase, puis une autre.\n", "utf-8")
-    pretrain(replace(settings(tmp_path, tmp_path), sampling="full"), progress=notes)
+    pretrain(settings(tmp_path, tmp_path).changed(sampling="full"), progress=notes)
     assert not any("without a token" in line for line in notes.notes)
     run, model = tmp_path / "it", tmp_path / "model"
     rows = [
@@ -257,8 +256,8 @@ def test_text_that_the_tokenizer_cannot_write_has_no_bits(tmp_path: Path) -> Non
     (tmp_path / "news").mkdir()
     (tmp_path / "news" / "fr.txt").write_text("ελληνικά\n", "utf-8")
     notes = Said()
-    chosen = replace(
-        settings(tmp_path, tmp_path), langs=("el", "fr"), lr=1e-3, valid={"news": tmp_path / "news"}
+    chosen = settings(tmp_path, tmp_path).changed(
+        langs=("el", "fr"), lr=1e-3, valid={"news": tmp_path / "news"}
     )
     report = pretrain(chosen, progress=notes)
     *steps, last = read_metrics(tmp_path / "it")

@@ -320,7 +320,7 @@ def test_a_run_on_conversations_and_text(
     assert every
     shutil.rmtree(report.output / "checkpoints" / "step-00000004")
     shutil.copytree(report.output, tmp_path / "again")
-    pretrain(replace(RunSettings(runs=tmp_path / "runs"), name="chat"), resume=True)
+    pretrain(RunSettings(runs=tmp_path / "runs").changed(name="chat"), resume=True)
     repeated = (report.output / "metrics.jsonl").read_bytes().splitlines()
     for before, after in zip(read_lines, repeated, strict=True):
         one, other = orjson.loads(before), orjson.loads(after)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,8 @@ def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:
     for language in ("en", "fr"):
         lay_out(data, "own", language, **QUESTIONS)
     own_task(data, "characters", shots=0)
-    return replace(
-        settings, eval_tasks="all", eval_tasks_every=2, eval_tasks_data=data, save_every=4, keep=9
+    return settings.changed(
+        eval_tasks="all", eval_tasks_every=2, eval_tasks_data=data, save_every=4, keep=9
     )  # type: ignore[arg-type]
 
 
@@ -56,7 +55,9 @@ def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
     lines = task_lines(run)
     assert [line["step"] for line in lines] == [2, 4, 6]
     for line in lines:
-        found = evaluate_mcq(run, ["en", "fr"], data=asked.eval_tasks_data, step=line["step"])
+        found = evaluate_mcq(
+            run, ["en", "fr"], data=asked.evaluation.eval_tasks_data, step=line["step"]
+        )
         expected = {
             result.language: {"own": {n: result.as_row()[n] for n in line["tasks"]["en"]["own"]}}
             for result in found.results
@@ -65,15 +66,15 @@ def test_tasks_have_the_scores_of_eval_mcq(asked: RunSettings) -> None:
     assert {"value", "n", "chance"} < set(lines[0]["tasks"]["fr"]["own"])
     assert any(note.startswith("step 6: fr accuracy own ") for note in notes.notes)
     assert any("own in el,fi" in note for note in notes.warnings)
-    without = replace(asked, eval_tasks=None, eval_tasks_every=None, eval_tasks_data=None)
-    pretrain(replace(without, name="without"))  # type: ignore[arg-type]
+    without = asked.changed(eval_tasks=None, eval_tasks_every=None, eval_tasks_data=None)
+    pretrain(without.changed(name="without"))  # type: ignore[arg-type]
     others = [line for line in numbers(run) if "tasks" not in line]
     assert others == numbers(asked.runs / "without")
 
 
 def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: RunSettings) -> None:
     """A run may be killed after it saved a checkpoint and before the tasks were evaluated."""
-    pretrain(replace(asked, eval_tasks_limit=1, eval_tasks_langs=("en",)))
+    pretrain(asked.changed(eval_tasks_limit=1, eval_tasks_langs=("en",)))
     run = asked.runs / "it"
     for line in task_lines(run):
         assert {name: one["own"]["n"] for name, one in line["tasks"].items()} == {"en": 1}
@@ -108,7 +109,7 @@ def test_tasks_that_cannot_be_evaluated(
 ) -> None:
     def refuses(message: str, **changes: Any) -> None:
         with pytest.raises(ModtokError, match=message):
-            pretrain(replace(asked, **changes))
+            pretrain(asked.changed(**changes))
 
     refuses("no local task 'other'", eval_tasks="other")
     refuses("no questions: ", eval_tasks_langs="fi")
@@ -120,5 +121,5 @@ def test_tasks_that_cannot_be_evaluated(
     )
     refuses(r"--eval-tasks: lm_eval is not installed; pip install 'modtok\[eval\]'")
     with pytest.raises(UsageError, match="needs --eval-tasks"):
-        pretrain(replace(asked, eval_tasks=None))
+        pretrain(asked.changed(eval_tasks=None))
     assert not (asked.runs / "it").exists()

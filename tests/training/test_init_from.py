@@ -5,7 +5,6 @@ Models come with their own tokenizer or another.
 
 import shlex
 import shutil
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def old(finished: Path, tmp_path: Path) -> RunSettings:
 def grown(old: RunSettings, tmp_path: Path) -> RunSettings:
     """Settings that continue it with French appended."""
     larger = tmp_path / "larger"
-    shutil.copytree(Path(str(old.tokenizer)), larger)
+    shutil.copytree(Path(str(old.data.tokenizer)), larger)
     bpe_seq(append=("fr",), output=larger, data=SAMPLE, references=False)
     return RunSettings(
         init_from=old.runs / "old", langs=("fr",), sampling="none", data=SAMPLE, tokenizer=larger,
@@ -92,11 +91,11 @@ def logits(run: Path, tokenizer: Path, languages: list[str]) -> torch.Tensor:
 def test_old_languages_are_unchanged_by_train_rows(
     old: RunSettings, grown: RunSettings, offload: bool
 ) -> None:
-    rows = replace(grown, train="rows", offload=offload or None)
+    rows = grown.changed(train="rows", offload=offload or None)
     pretrain(rows)
     for languages in (["fi"], ["el", "en"], list(OLD)):
-        before = logits(old.runs / "old", old.tokenizer, languages)
-        after = logits(old.runs / "grown", grown.tokenizer, languages)
+        before = logits(old.runs / "old", old.data.tokenizer, languages)
+        after = logits(old.runs / "grown", grown.data.tokenizer, languages)
         assert torch.equal(before, after)
     bits = [
         line["bits_per_byte"] for line in read_metrics(old.runs / "grown") if "held_out" in line
@@ -105,38 +104,38 @@ def test_old_languages_are_unchanged_by_train_rows(
     stored = orjson.loads((old.runs / "grown" / "config.json").read_bytes())
     assert stored["initial"]["languages"] == list(OLD)
     words = shlex.split(stored["command"])
-    assert words[words.index("--init-from") + 1] == str(rows.init_from)
+    assert words[words.index("--init-from") + 1] == str(rows.init.init_from)
     assert "--train" in words
     assert "--model" not in words
 
 
 def test_train_all_changes_everything(old: RunSettings, grown: RunSettings) -> None:
-    pretrain(replace(grown, langs=("en", "fr"), sampling="full"))
-    before = logits(old.runs / "old", old.tokenizer, ["en"])
-    after = logits(old.runs / "grown", grown.tokenizer, ["en"])
+    pretrain(grown.changed(langs=("en", "fr"), sampling="full"))
+    before = logits(old.runs / "old", old.data.tokenizer, ["en"])
+    after = logits(old.runs / "grown", grown.data.tokenizer, ["en"])
     assert not torch.allclose(before, after)
 
 
 def test_spelled_rows_start_better_than_random_ones(old: RunSettings, grown: RunSettings) -> None:
     first = {}
     for rows in ("spelling", "random"):
-        settings = replace(grown, init_rows=rows, steps=1, lr=1e-9, name=rows)
+        settings = grown.changed(init_rows=rows, steps=1, lr=1e-9, name=rows)
         pretrain(settings)
         first[rows] = read_metrics(old.runs / rows)[-1]["bits_per_byte"]
     assert first["spelling"] < first["random"]
 
 
 def test_a_grown_run_resumes_to_the_bit(grown: RunSettings, before_step: Any) -> None:
-    rows = replace(grown, train="rows")
-    pretrain(replace(rows, name="unbroken"))
+    rows = grown.changed(train="rows")
+    pretrain(rows.changed(name="unbroken"))
     for stop in (2, 7):  # before the first checkpoint; after it the old run is needed no more
         before_step(stop, interrupt)
         name = f"stopped-{stop}"
         with pytest.raises(KeyboardInterrupt):
-            pretrain(replace(rows, name=name))
+            pretrain(rows.changed(name=name))
         before_step(0, interrupt)
         if stop == 7:
-            shutil.rmtree(Path(str(grown.init_from)))
+            shutil.rmtree(Path(str(grown.init.init_from)))
         pretrain(RunSettings(runs=grown.runs, name=name), resume=True)
         assert numbers(grown.runs / name) == numbers(grown.runs / "unbroken")
 
@@ -147,20 +146,20 @@ def test_a_tokenizer_that_does_not_contain_the_old_one(
     other = tmp_path / "other"
     bpe_seq(("en", "fr"), data=SAMPLE, output=other, k=500, references=False)
     with pytest.raises(UsageError, match=r"--train rows: the tokenizer does not contain the one"):
-        pretrain(replace(grown, tokenizer=other, train="rows"))
+        pretrain(grown.changed(tokenizer=other, train="rows"))
     # Without frozen rows it is a tokenizer like any other: rows are carried over by token.
-    pretrain(replace(grown, tokenizer=other, steps=1))
+    pretrain(grown.changed(tokenizer=other, steps=1))
     with pytest.raises(UsageError, match="the tokenizer has no token that is new"):
-        pretrain(replace(grown, tokenizer=old.tokenizer, langs=("fi",), train="rows", name="x"))
+        pretrain(grown.changed(tokenizer=old.data.tokenizer, langs=("fi",), train="rows", name="x"))
 
 
 def test_what_does_not_go_together(old: RunSettings, grown: RunSettings, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--train: needs --init-from"):
-        pretrain(replace(old, train="rows", name="x"))
+        pretrain(old.changed(train="rows", name="x"))
     with pytest.raises(UsageError, match="nothing: does not exist"):
-        pretrain(replace(grown, init_from=tmp_path / "nothing"))
+        pretrain(grown.changed(init_from=tmp_path / "nothing"))
     with pytest.raises(UsageError, match="is not a run, nor a model in safetensors"):
-        pretrain(replace(grown, init_from=tmp_path))
+        pretrain(grown.changed(init_from=tmp_path))
     (old.runs / "old" / "checkpoints").rename(tmp_path / "away")
     with pytest.raises(ModtokError, match="has no checkpoint yet"):
         pretrain(grown)
@@ -315,7 +314,7 @@ def test_train_rows_changes_new_rows_only(
     whole = ModularTokenizer.load(tokenizer)
     first = initialized(tmp_path / "model", whole).input.weight
     new = InitialModel(open_hf_directory(tmp_path / "model")).new_rows(whole)
-    pretrain(replace(one_step, train="rows", lr=1e-2))
+    pretrain(one_step.changed(train="rows", lr=1e-2))
     shutil.rmtree(tmp_path / "model")  # the run needs it no more
     pretrain(RunSettings(runs=one_step.runs, steps=2), resume=True)
     slice_model(one_step.runs / "it", output=tmp_path / "slice", outputs="full")
@@ -330,14 +329,14 @@ def test_what_a_model_directory_can_have_wrong(
     save_own("qwen2", tokenizer, tmp_path / "model")
     path = tmp_path / "model"
     with pytest.raises(UsageError, match="--train rows: the tokenizer has no token that is new"):
-        pretrain(replace(one_step, train="rows"))
+        pretrain(one_step.changed(train="rows"))
     for change, message in (
         ({"layers": 3}, "--set architecture.layers: is 3, the model of --init-from has 2"),
         ({"tied": True}, "--set architecture.tied: is True, the model of --init-from has False"),
         ({"model": "tiny"}, "--model: is tiny, the model of --init-from has model"),
     ):
         with pytest.raises(UsageError, match=message):
-            pretrain(replace(one_step, **change))
+            pretrain(one_step.changed(**change))
 
     config = orjson.loads((path / "config.json").read_bytes())
     for change, message in (

@@ -162,7 +162,7 @@ def test_a_frozen_backbone_has_no_exchange_of_gradients() -> None:
         settings = RunSettings(init_from=Path("old"), train="rows", gpus=2, **options)
         return resolve(settings, gpu=True, source=source)
 
-    assert not growing().distributed_optimizer
+    assert not growing().parallelism.distributed_optimizer
     assert growing().switches(2) == replace(OFF, fused=True)
 
 

@@ -108,15 +108,15 @@ def test_shards_divide_what_is_inside_a_layer() -> None:
 
 def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
     config = large(recompute=24, eval_tasks=("all",), micro_batch=1)
-    without = memory_parts(replace(config, eval_tasks=None), SIZE, ROWS, 8)
+    without = memory_parts(config.changed(eval_tasks=None), SIZE, ROWS, 8)
     parts = memory_parts(config, SIZE, ROWS, 8)
     count, beyond = parts.pop("tasks, beyond a step")
     assert parts == without
     shape, step = config.shape, ("active rows", "activations", "working memory")
     assert count == shape.parameters + shape.table_parameters(int(ROWS.active))
-    need = 2 * count + scoring_bytes(shape, 32, config.seq_length, 2)
+    need = 2 * count + scoring_bytes(shape, 32, config.data.seq_length, 2)
     assert beyond == max(0, need - sum(without[name][1] for name in step))
-    more = replace(config, tp=8, distributed_optimizer=False)
+    more = config.changed(tp=8, distributed_optimizer=False)
     assert memory_parts(more, SIZE, ROWS, 8)["tasks, beyond a step"][1] > 2 * 10**9
 
 
@@ -145,25 +145,25 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     assert (
         "it fits with --set parallelism.recompute=24; or --micro-batch 1; or --offload" in message
     )
-    check_fits(replace(config, recompute=24), SIZE, ROWS, 8, room, owner)
+    check_fits(config.changed(recompute=24), SIZE, ROWS, 8, room, owner)
 
 
 def test_as_few_layers_as_needed_are_recomputed() -> None:
     """Also with a number that is given, and where nothing fits."""
     config = large()
     none = total(memory_parts(config, SIZE, ROWS, 8))
-    every = total(memory_parts(replace(config, recompute=24), SIZE, ROWS, 8))
+    every = total(memory_parts(config.changed(recompute=24), SIZE, ROWS, 8))
     between = int((none + every) / 2 / memory._MARGIN)
     chosen = [
-        recomputed(config, SIZE, ROWS, 8, room).recompute
+        recomputed(config, SIZE, ROWS, 8, room).parallelism.recompute
         for room in (none * 2, between, every // 2)
     ]
     assert chosen[0] == 0 < chosen[1] < 24 == chosen[2]
     for layers in (chosen[1] - 1, chosen[1]):
-        need = total(memory_parts(replace(config, recompute=layers), SIZE, ROWS, 8))
+        need = total(memory_parts(config.changed(recompute=layers), SIZE, ROWS, 8))
         assert (need <= memory._MARGIN * between) == (layers == chosen[1])
-    assert recomputed(config, SIZE, ROWS, 8, None).recompute == 0  # 80 GB of an H100
-    assert recomputed(replace(config, recompute=3), SIZE, ROWS, 8, every).recompute == 3
+    assert recomputed(config, SIZE, ROWS, 8, None).parallelism.recompute == 0  # 80 GB of an H100
+    assert recomputed(config.changed(recompute=3), SIZE, ROWS, 8, every).parallelism.recompute == 3
 
 
 def test_several_options_together() -> None:
@@ -184,9 +184,9 @@ def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
     check_disk(config, SIZE, tmp_path / "runs" / "it")
     with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*evaluation.keep"):
-        check_disk(replace(config, keep=3), SIZE, tmp_path)
+        check_disk(config.changed(keep=3), SIZE, tmp_path)
     with pytest.raises(ModtokError, match="303 checkpoints"):
-        check_disk(replace(config, keep_every=1000), SIZE, tmp_path)
+        check_disk(config.changed(keep_every=1000), SIZE, tmp_path)
 
 
 def test_batches_of_all_shards_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +251,8 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
             values[word[2:].replace("-", "_")] = value
     values.setdefault("gpus", 8)
     config = resolve(RunSettings(**values), gpu=True)  # type: ignore[arg-type]
-    config = recomputed(config, SIZE, ROWS, config.gpus, None)
-    need = total(memory_parts(config, SIZE, ROWS, config.gpus))
+    config = recomputed(config, SIZE, ROWS, config.parallelism.gpus, None)
+    need = total(memory_parts(config, SIZE, ROWS, config.parallelism.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"
 
 
@@ -264,10 +264,10 @@ def measured(config: Config) -> tuple[int, StepRows]:
     """|T| and the rows of a step, sequential BPE of 21 languages."""
     file = ROOT / "benchmarks" / "results" / "active-rows-2026-11-22.jsonl"
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-        if (row["sampling"], row["draw"]) == (config.sampling, config.draw):
+        if (row["sampling"], row["draw"]) == (config.sampling.sampling, config.sampling.draw):
             rows = StepRows(row["draw_rows"], row["rank_rows"], row["step_rows"])
             return row["vocabulary"], rows
-    raise AssertionError(f"no rows of {config.sampling}, {config.draw}")
+    raise AssertionError(f"no rows of {config.sampling.sampling}, {config.sampling.draw}")
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
@@ -275,13 +275,13 @@ def test_example_recipes_fit_their_machine(file: Path) -> None:
     given: dict[str, Any] = read_recipe(file)
     config = resolve(RunSettings(**given), gpu=True)
     assert {"gpus", "device_memory"} <= given.keys()  # the machine
-    check_ranks(config, config.gpus)
+    check_ranks(config, config.parallelism.gpus)
     size, rows = measured(config)
     room, owner = capacity(config, gpu=True)
-    chosen = recomputed(config, size, rows, config.gpus, room)
-    check_fits(chosen, size, rows, config.gpus, room, owner)
-    if config.offload:
-        need = host_need(config, size, rows.union, config.gpus, 8)
+    chosen = recomputed(config, size, rows, config.parallelism.gpus, room)
+    check_fits(chosen, size, rows, config.parallelism.gpus, room, owner)
+    if config.parallelism.offload:
+        need = host_need(config, size, rows.union, config.parallelism.gpus, 8)
         assert need.tables + need.buffers < HOST
 
 

@@ -144,14 +144,14 @@ OFFLOAD = {"offload": True, "name": "offload"}
 @pytest.mark.skipif("MODTOK_GPU_CHECK" in os.environ, reason="a GPU rounds otherwise than the host")
 def test_without_delay_a_run_is_the_resident_run(settings: RunSettings, tmp_path: Path) -> None:
     pretrain(settings)
-    pretrain(replace(settings, **OFFLOAD, offload_delay=0))
+    pretrain(settings.changed(**OFFLOAD, offload_delay=0))
     expected = numbers(settings.runs / "it")
     assert numbers(settings.runs / "offload") == expected
     line = read_metrics(settings.runs / "offload")[0]
     assert line["time"]["offload"].keys() == {"fetch", "update", "waited"}
     # As files, which have no names: nothing is left, whatever happens.
     store = tmp_path / "rows"
-    pretrain(replace(settings, **OFFLOAD, offload_delay=0, offload_file=store), force=True)
+    pretrain(settings.changed(**OFFLOAD, offload_delay=0, offload_file=store), force=True)
     assert numbers(settings.runs / "offload") == expected
     assert list(store.iterdir()) == []
     names = ["step-00000006", "shard-0-of-1.safetensors"]
@@ -166,7 +166,7 @@ def test_without_delay_a_run_is_the_resident_run(settings: RunSettings, tmp_path
 
 def test_a_checkpoint_has_the_rows_that_the_next_step_sees(settings: RunSettings) -> None:
     """How a run goes on from them: `test_stages`."""
-    pretrain(replace(settings, **OFFLOAD, offload_moments="bfloat16"))
+    pretrain(settings.changed(**OFFLOAD, offload_moments="bfloat16"))
     pretrain(settings)
     run = settings.runs / "offload"
     assert numbers(run) != numbers(settings.runs / "it")  # the lag is there
@@ -188,8 +188,8 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
             raise MemoryError("no pages")
         whole(table, *args)
 
-    wanted = replace(settings, **OFFLOAD, workers=1)
-    pretrain(replace(wanted, name="unbroken", workers=0))
+    wanted = settings.changed(**OFFLOAD, workers=1)
+    pretrain(wanted.changed(name="unbroken", workers=0))
     monkeypatch.setattr(RowTable, "update", dying)
     with pytest.raises(ModtokError) as caught:
         pretrain(wanted)
@@ -200,7 +200,7 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
     monkeypatch.setattr(RowTable, "update", whole)
     run = settings.runs / "offload"
     assert [path.name for path in sorted((run / "checkpoints").iterdir())][-1] == "step-00000004"
-    pretrain(replace(wanted, workers=0), resume=True)
+    pretrain(wanted.changed(workers=0), resume=True)
     assert numbers(run) == numbers(settings.runs / "unbroken")
 
 
@@ -209,7 +209,7 @@ def test_too_little_memory_is_said_first(
 ) -> None:
     monkeypatch.setattr(planned, "available", lambda: 1 << 17)
     with pytest.raises(ModtokError) as caught:
-        pretrain(replace(settings, **OFFLOAD, device_memory=1 << 40))
+        pretrain(settings.changed(**OFFLOAD, device_memory=1 << 40))
     said = str(caught.value)
     assert re.search(r"2 × [\d,]+ rows × 32 × \(4 \+ 2 × 4\) bytes = 0\.0 GiB", said)
     assert "0.0 GiB are free" in said
@@ -243,9 +243,9 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
 
 
 def test_a_plan_of_the_node(settings: RunSettings) -> None:
-    wanted = replace(settings, model="2.5b", micro_batch=2, batch_size=16)
+    wanted = settings.changed(model="2.5b", micro_batch=2, batch_size=16)
     resident = plan(wanted, ranks=8, device="H100")
-    found = plan(replace(wanted, offload=True), ranks=8, device="H100")
+    found = plan(wanted.changed(offload=True), ranks=8, device="H100")
     size, width = found.vocabulary, 3072
     rows = {row["part"]: row["bytes"] for row in found.rows()}
     assert rows["host, tables"] == 2 * size * (width * 12 + 4)  # once, for eight GPUs
@@ -255,6 +255,6 @@ def test_a_plan_of_the_node(settings: RunSettings) -> None:
     before = {row["part"]: row["bytes"] for row in resident.rows()}
     assert rows["active rows"] > before["active rows"]
     assert rows["backbone"] == before["backbone"]
-    half = plan(replace(wanted, offload=True, offload_moments="bfloat16", tp=2), ranks=8)
+    half = plan(wanted.changed(offload=True, offload_moments="bfloat16", tp=2), ranks=8)
     assert half.host["tables"] == 2 * size * (width * 8 + 4)
     assert f"2 × {size:,} rows × 3,072 × (4 + 2 × 2) bytes" in half.words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,7 +110,8 @@ def reached(monkeypatch: pytest.MonkeyPatch, config: Config) -> dict[str, Any]:
         texts=SimpleNamespace(
             subtokenizers=SimpleNamespace(size=40, end_of_text=3), stores={}, mixture=mixture
         ),
-        only_rows=None, tokenizer=Path("t"), recompute=config.recompute or 0, chunk=2048,
+        only_rows=None, tokenizer=Path("t"), chunk=2048,
+        recompute=config.parallelism.recompute or 0,
         steps=config.periods[0].steps,
     )  # fmt: skip
     loop.build_model(run)
@@ -127,7 +127,7 @@ def test_an_option_reaches_the_model_or_its_batches(
     value, needed, expected = REACHES[name]
     base = RunSettings(**{**BASE, **needed})
     plain = reached(monkeypatch, resolve(base, gpu=False))
-    config = resolve(replace(base, **{name: value}), gpu=False)
+    config = resolve(base.changed(**{name: value}), gpu=False)
     stored = orjson.loads(orjson.dumps(config_as_json(config)))
     there = reached(monkeypatch, config_from_json(stored))
     changed = {each for each in plain | there if plain.get(each) != there.get(each)}
@@ -163,8 +163,8 @@ def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.Monke
     notes: list[str] = []
     progress = Silent()
     monkeypatch.setattr(progress, "note", notes.append)
-    chosen = replace(
-        settings, update="dense", steps=9, eval_every=4, save_every=3, keep=5, keep_every=2,
+    chosen = settings.changed(
+        update="dense", steps=9, eval_every=4, save_every=3, keep=5, keep_every=2,
         mix={"en": 0.4}, mix_rest="uniform", eval_bytes=333, hang_timeout=7.5, device_flops=1e9,
         log_every=4, log=(),
     )  # fmt: skip
@@ -188,13 +188,13 @@ def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.Monke
         "step 4/9", "step 8/9",
     ]  # fmt: skip
     found["upcoming"].clear()
-    loop.pretrain(replace(settings, offload=True, steps=3, name="delayed"))
+    loop.pretrain(settings.changed(offload=True, steps=3, name="delayed"))
     assert found["upcoming"] == [True, True, False]
     assert found["applied"][-1][1] is False
 
 
 def test_a_signal_in_the_last_step_stops_nothing(settings: RunSettings, before_step: Any) -> None:
-    two = replace(settings, steps=2)
+    two = settings.changed(steps=2)
     before_step(2, lambda: signal.raise_signal(signal.SIGUSR1))
     assert loop.pretrain(two).step == 2
     before_step(1, lambda: signal.raise_signal(signal.SIGUSR1))

@@ -311,7 +311,7 @@ def test_held_out_text_is_one_stream(
     local = subset.segmenter.selection.local_of_global
     run: Any = SimpleNamespace(
         texts=SimpleNamespace(subtokenizers=cache), place=SimpleNamespace(ranks=ranks),
-        config=SimpleNamespace(seq_length=length, micro_batch=micro),
+        config=SimpleNamespace(data=SimpleNamespace(seq_length=length, micro_batch=micro)),
     )  # fmt: skip
     texts = [Marked()(text, "") for text in documents]
     found = list(heldout.microbatches(run, SimpleNamespace(copies=Copies()), texts, subset))  # type: ignore[arg-type]

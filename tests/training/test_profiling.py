@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def steps_of(run: Path) -> set[str]:
 
 def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:
     run = settings.runs / "it"
-    pretrain(replace(settings, steps=4, profile=2))
+    pretrain(settings.changed(steps=4, profile=2))
     assert steps_of(run) == {"ProfilerStep#2", "ProfilerStep#3"}
     assert not [path for path in run.iterdir() if "partial" in path.name]
     config = json.loads((run / "config.json").read_bytes())
@@ -39,7 +38,7 @@ def test_a_profiled_run_is_the_same_run(settings: RunSettings) -> None:
     assert "--profile" not in config["command"]
     pretrain(RunSettings(runs=settings.runs, steps=7, profile=9), resume=True)
     assert steps_of(run) == {"ProfilerStep#2", "ProfilerStep#3"}  # the run ended; 3 is empty
-    pretrain(replace(settings, steps=4, name="plain"))
+    pretrain(settings.changed(steps=4, name="plain"))
     pretrain(RunSettings(runs=settings.runs, name="plain", steps=7), resume=True)
     assert not (settings.runs / "plain" / PROFILE).exists()
     assert numbers(run) == numbers(settings.runs / "plain")
@@ -53,7 +52,7 @@ def test_a_trace_that_cannot_be_written_is_a_warning(
 
     monkeypatch.setattr(profile, "export_chrome_trace", full)
     notes = Said()
-    pretrain(replace(settings, steps=4, profile=1), progress=notes)
+    pretrain(settings.changed(steps=4, profile=1), progress=notes)
     assert any("No space left on device" in note for note in notes.warnings)
     assert not (settings.runs / "it" / PROFILE).exists()
 
@@ -70,7 +69,7 @@ def test_tensorboard_has_the_metrics(settings: RunSettings) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    lines = train_in_two_parts(replace(settings, log=("tensorboard",)))
+    lines = train_in_two_parts(settings.changed(log=("tensorboard",)))
     events = EventAccumulator(str(settings.runs / "it" / "tensorboard"))
     events.Reload()
     found = [(event.step, event.value) for event in events.Scalars("loss")]
@@ -85,7 +84,7 @@ def test_wandb_works_offline(settings: RunSettings, monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name)
     for name in ("WANDB__SERVICE_WAIT", "WANDB_INIT_TIMEOUT"):
         monkeypatch.setenv(name, "600")  # its process may start late
-    lines = train_in_two_parts(replace(settings, log=("wandb",)))
+    lines = train_in_two_parts(settings.changed(log=("wandb",)))
     name = (settings.runs / "it" / "wandb" / "id").read_text().strip()
     files = list((settings.runs / "it" / "wandb").glob(f"offline-run-*/run-{name}.wandb"))
     assert len(files) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,13 @@ def small(tokenizer: Path, tmp_path: Path) -> RunSettings:
 
 def test_how_often_text_is_read(small: RunSettings) -> None:
     """Documents of 50 bytes: one of each hundred, or one at least, is not trained on."""
-    assert small.data is not None
+    assert small.data.data is not None
     assert small.runs is not None
     for language, count in (("en", 200), ("fi", 4)):
         lines = [
             f"{language} {number:03} kala the water ".ljust(50, "x") for number in range(count)
         ]
-        (small.data / f"{language}.txt").write_text("".join(f"{line}\n" for line in lines))
+        (small.data.data / f"{language}.txt").write_text("".join(f"{line}\n" for line in lines))
     progress = Said()
     pretrain(small, progress=progress)
     *steps, evaluation = read_metrics(small.runs / "it")
@@ -61,7 +60,7 @@ def test_how_often_text_is_read(small: RunSettings) -> None:
     assert any("each text is read" in note and "(fi) times" in note for note in progress.notes)
     # Stages of other batches leave documents out, which are not read.
     stages = ({"steps": 9, "batch_size": 6}, {"steps": 9, "batch_size": 2})
-    several = replace(small, stages=stages, batch_size=8, micro_batch=1, name="several")
+    several = small.changed(stages=stages, batch_size=8, micro_batch=1, name="several")
     told: list[dict[str, float]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "warn_of", lambda reads, _: told.append(reads))
@@ -80,25 +79,27 @@ def test_how_often_text_is_read(small: RunSettings) -> None:
     expected = {"en": 0.3 * together / (200 * 50), "fi": 0.7 * together / (4 * 50)}
     assert planned.rows()[0]["epochs"] == pytest.approx(expected, rel=0.1)
     # At most twice: what Finnish had beyond goes to English, in the plan and in the run.
-    capped = replace(small, max_epochs=2, mix={}, mix_rest="uniform", steps=8, name="capped")
+    capped = small.changed(max_epochs=2, mix={}, mix_rest="uniform", steps=8, name="capped")
     share = 2 * 4 * 50 / (together * 8 / 9)
     assert plan(capped).stages[0].mixture.as_dict()["fi"] == pytest.approx(share, rel=0.1)
     pretrain(capped)
     trained = read_metrics(small.runs / "capped")[-1]["shares"]
     assert trained["fi"]["planned"] == pytest.approx(share * 3 / 4, rel=0.1)  # one is held out
     with pytest.raises(UsageError, match="--steps: cannot change: the mixture follows from max_ep"):
-        pretrain(replace(capped, steps=9), resume=True)
-    (small.data / "fi.txt").unlink()
+        pretrain(capped.changed(steps=9), resume=True)
+    (small.data.data / "fi.txt").unlink()
     rows = [{"text": f"fi {number:03} kala", "from": "abc"[number % 3]} for number in range(9)]
-    (small.data / "fi.jsonl").write_text("".join(orjson.dumps(row).decode() + "\n" for row in rows))
-    of_sources = replace(small, sources={"fi/a": 1, "fi/b": 3}, source_field="from")
+    (small.data.data / "fi.jsonl").write_text(
+        "".join(orjson.dumps(row).decode() + "\n" for row in rows)
+    )
+    of_sources = small.changed(sources={"fi/a": 1, "fi/b": 3}, source_field="from")
     (stage,) = plan(of_sources, progress=progress).stages
     assert [*stage.reads] == ["en", "fi/a", "fi/b"]
     # "a" has three documents, "b" as many and three times the weight; of "c" the last is held out.
     assert stage.reads["fi/b"] == pytest.approx(3 * stage.reads["fi/a"])
     assert progress.notes[-1] == "fi: text of c is not read, see data.sources"
-    (small.data / "fi.jsonl").unlink()
-    (small.data / "fi.txt").write_text("\n")
+    (small.data.data / "fi.jsonl").unlink()
+    (small.data.data / "fi.txt").write_text("\n")
     with pytest.raises(UsageError, match="language 'fi' has no text"):
         plan(small)
 
@@ -110,14 +111,14 @@ def test_a_plan_measures_compressed_text(
     monkeypatch.setattr(reads, "_MEASURED", 1 << 19)
     letters = np.random.default_rng(1).choice(list("aeiklnost "), (20_000, 150))
     text = "\n".join(map("".join, letters))
-    assert small.data is not None
-    (small.data / "en.txt").write_text(text)
-    exact = plan(replace(small, langs=("en",), mix={"en": 1.0})).reads["en"]
-    (small.data / "en.txt").unlink()
-    with gzip.open(small.data / "en.txt.gz", "wt") as file:
+    assert small.data.data is not None
+    (small.data.data / "en.txt").write_text(text)
+    exact = plan(small.changed(langs=("en",), mix={"en": 1.0})).reads["en"]
+    (small.data.data / "en.txt").unlink()
+    with gzip.open(small.data.data / "en.txt.gz", "wt") as file:
         file.write(text)
-    assert (small.data / "en.txt.gz").stat().st_size > 1 << 20  # only its begin is read
-    found = plan(replace(small, langs=("en",), mix={"en": 1.0})).reads["en"]
+    assert (small.data.data / "en.txt.gz").stat().st_size > 1 << 20  # only its begin is read
+    found = plan(small.changed(langs=("en",), mix={"en": 1.0})).reads["en"]
     assert found == pytest.approx(exact, rel=0.1)
 
 
@@ -132,7 +133,7 @@ def test_a_plan_measures_compressed_text(
 def test_conversations_without_answers_are_refused(
     small: RunSettings, tmp_path: Path, role: str, template: str
 ) -> None:
-    assert small.data is not None
+    assert small.data.data is not None
     (tmp_path / "chat.jinja").write_text(template)
 
     def write(language: str, roles: list[str]) -> None:
@@ -142,11 +143,11 @@ def test_conversations_without_answers_are_refused(
             for number, who in enumerate(roles)
         ]  # fmt: skip
         lines = b"\n".join(map(orjson.dumps, talks))
-        (small.data / f"{language}.jsonl").write_bytes(lines)
+        (small.data.data / f"{language}.jsonl").write_bytes(lines)
 
     write("fi", [role] * 8)
-    (small.data / "en.txt").write_text("Plain text.\n" * 3)
-    chat = replace(small, chat_template=str(tmp_path / "chat.jinja"))
+    (small.data.data / "en.txt").write_text("Plain text.\n" * 3)
+    chat = small.changed(chat_template=str(tmp_path / "chat.jinja"))
     calls: list[tuple[Any, dict[str, Any]]] = [
         (pretrain, {}),
         (plan, {}),
@@ -166,9 +167,9 @@ def test_conversations_without_answers_are_refused(
         write("fi", [*[role] * 7, "assistant"])
         with pytest.raises(UsageError, match="0 of 7 documents"):
             pretrain(chat)
-        shutil.copytree(small.data, tmp_path / "later")
+        shutil.copytree(small.data.data, tmp_path / "later")
         write("fi", ["assistant"] * 8)
-        staged = replace(chat, stages=({"steps": 1, "data": str(tmp_path / "later")},))
+        staged = chat.changed(stages=({"steps": 1, "data": str(tmp_path / "later")},))
         with pytest.raises(UsageError, match=r"^\[\[stage\]\] data: 0 of 7 documents"):
             prepare_text(staged, resume=False, progress=SILENT)
 
@@ -182,7 +183,7 @@ def news(settings: RunSettings, tmp_path: Path) -> RunSettings:
     for language in ("fi", "fr"):
         document = orjson.loads((SAMPLE / f"{language}.jsonl").read_bytes().split(b"\n")[0])
         (texts / f"{language}.txt").write_text(document["text"].replace("\n", " ") + "\n", "utf-8")
-    return replace(settings, valid={"news": texts})
+    return settings.changed(valid={"news": texts})
 
 
 def test_valid_is_evaluated_beside_held_out_text(
@@ -194,7 +195,7 @@ def test_valid_is_evaluated_beside_held_out_text(
     assert [line["step"] for line in lines] == [3, 6]
     assert all(set(line["valid"]["news"]) == {"fi", "fr"} for line in lines)
     figures = lines[-1]["valid"]["news"]["fi"]
-    text = (news.valid["news"] / "fi.txt").read_bytes()[:-1]  # type: ignore[index]
+    text = (news.evaluation.valid["news"] / "fi.txt").read_bytes()[:-1]  # type: ignore[index]
     own, whole = (subtokenizers.of(of).encode_utf8([text])[0] for of in (("fi",), None))
     assert (figures["bytes"], figures["tokens"]) == (len(text), len(own))
     assert len(own) != len(whole)  # of all of T
@@ -213,7 +214,7 @@ def test_held_out_text_as_valid_gives_the_same_figures(
     stride = min(100, len(documents))
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "fi.jsonl").write_bytes(b"".join(documents[stride - 1 :: stride]))
-    pretrain(replace(settings, valid=str(tmp_path / "copy"), steps=3))  # type: ignore[arg-type]
+    pretrain(settings.changed(valid=str(tmp_path / "copy"), steps=3))  # type: ignore[arg-type]
     line = read_metrics(settings.runs / "it")[-1]
     assert line["valid"]["copy"]["fi"] == line["held_out"]["fi"]
 
@@ -222,14 +223,14 @@ def test_wrong_directories(news: RunSettings, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     shutil.copy(SAMPLE / "sw.jsonl", tmp_path / "other")
     for valid, message in (
-        (news.data, "is the text of the run"),
+        (news.data.data, "is the text of the run"),
         (tmp_path / "other", "no language of the tokenizer, but sw"),
         (tmp_path / "nowhere", "does not exist"),
         (f"a={tmp_path},a={tmp_path}", "two directories have the name 'a'"),
         ("a b=x", "expected directories such as news=DIR"),
     ):
         with pytest.raises(ModtokError, match=message):
-            pretrain(replace(news, valid=str(valid)))  # type: ignore[arg-type]
+            pretrain(news.changed(valid=str(valid)))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^valid: expected directories"):
-        replace(news, valid=3)  # type: ignore[arg-type]
+        news.changed(valid=3)  # type: ignore[arg-type]
     assert not (news.runs / "it").exists()

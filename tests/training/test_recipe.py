@@ -15,7 +15,7 @@ from modtok_cli.training.recipe import (
     write_recipe,
 )
 from modtok_cli.training.resolve import resolve
-from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stored_config import config_as_json
 
 
@@ -86,19 +86,15 @@ def test_a_preset_is_a_recipe_of_the_package() -> None:
         by_name = resolve(RunSettings(model=name), gpu=True)
         by_file = resolve(RunSettings(**read_recipe(file), model="tiny"), gpu=True)
         assert by_name.shape == by_file.shape == SIZES[name]
-        differing = {
-            key
-            for key, value in config_as_json(by_name).items()
-            if config_as_json(by_file)[key] != value
-        }
+        differing = {key for key in OPTIONS if by_name[key] != by_file[key]}
         assert differing <= {"model"}
         for key in ("layers", "head_width", "batch_size", "micro_batch", "steps", "lr"):
-            assert getattr(by_name, key) == PRESETS[name][key]
+            assert by_name[key] == PRESETS[name][key]
 
 
 def test_presets_are_overridden_and_fit_the_options() -> None:
     config = resolve(RunSettings(model="2.5b", steps=50, batch_size=1), gpu=True)
-    assert (config.warmup, config.micro_batch) == (5, 1)
+    assert (config.schedule.warmup, config.data.micro_batch) == (5, 1)
     assert (PRESETS["7b-32"]["layers"], PRESETS["7b-32"]["hidden_size"]) == (32, 4096)
 
 
@@ -106,7 +102,7 @@ def test_options_that_make_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"layers": 1, "hidden_size": 8, "ffn": 8, "heads": 2, "kv_heads": 2, "head_width": 4}
     monkeypatch.setitem(PRESETS, "mine", sizes)
     for settings, message in (
-        (RunSettings(model="mine"), "--steps: preset 'mine' does not set it"),
+        (RunSettings(model="mine"), "--batch-size: preset 'mine' does not set it"),
         (RunSettings(model="9b"), "--model: preset '9b' does not exist; choose from tiny"),
         (RunSettings(heads=6, kv_heads=4), "architecture.kv_heads: does not fit the other sizes"),
     ):

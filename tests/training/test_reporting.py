@@ -84,7 +84,7 @@ def test_spikes_are_reported_and_resume(
     monkeypatch.setattr(loop, "train_step", spiking)
     monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Said()
-    pretrain(replace(settings, langs=("fi",), sampling="none"), progress=notes)
+    pretrain(settings.changed(langs=("fi",), sampling="none"), progress=notes)
     lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
     assert [line["step"] for line in lines if "spikes" in line] == [5, 6]
     (language, spike), *_ = lines[4]["spikes"].items()
@@ -176,22 +176,22 @@ def test_the_slowest_rank_is_told_to_all() -> None:
 def test_a_terminal_has_no_status_lines(settings: RunSettings) -> None:
     drawn = Said()
     drawn.draws = True
-    pretrain(replace(settings, log_every=2), progress=drawn)
+    pretrain(settings.changed(log_every=2), progress=drawn)
     assert not any(" tokens/s" in note for note in drawn.notes)
 
 
 def test_utilization_needs_the_devices_peak(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(replace(settings, steps=1))
+    pretrain(settings.changed(steps=1))
     time = read_metrics(settings.runs / "it")[0]["time"]
     assert time["mfu"] is None
     assert time["model_flops_per_second"] > 0
-    known = replace(settings, steps=2, device_flops=1e9)
-    pretrain(replace(known, name="known"))
+    known = settings.changed(steps=2, device_flops=1e9)
+    pretrain(known.changed(name="known"))
     time = read_metrics(settings.runs / "known")[0]["time"]
     assert time["mfu"] == pytest.approx(time["model_flops_per_second"] / 1e9, rel=0.01)
-    slow = plan(replace(known, device_flops=1e6), ranks=1)
+    slow = plan(known.changed(device_flops=1e6), ranks=1)
     assert slow.seconds == pytest.approx(1000 * plan(known, ranks=1).seconds)
     gpu = torch.device("cuda")
     for name, peak in (

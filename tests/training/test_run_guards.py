@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,13 @@ from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import RunDirectory, point_latest
-from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.settings import OPTIONS, RunSettings
 
 
 @pytest.mark.parametrize("eval_every", [1, 6])
 def test_huge_weights_are_not_saved(settings: RunSettings, eval_every: int) -> None:
     """Also between evaluations."""
-    wild = replace(settings, lr=1e38, warmup=4, eval_every=eval_every, save_every=1)
+    wild = settings.changed(lr=1e38, warmup=4, eval_every=eval_every, save_every=1)
     with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss.*--lr"):
         pretrain(wild)
     assert not (settings.runs / "it" / "checkpoints").exists()
@@ -48,7 +47,7 @@ def test_an_infinite_row_is_not_saved_between_evaluations(
         return line
 
     monkeypatch.setattr(loop, "train_step", poisoned)
-    far = replace(settings, eval_every=6)
+    far = settings.changed(eval_every=6)
     with pytest.raises(ModtokError) as caught:
         pretrain(far)
     assert "after step 4 'output.moment2' is not finite" in str(caught.value)
@@ -61,14 +60,14 @@ def test_an_infinite_row_is_not_saved_between_evaluations(
 
 
 def test_looking_before_saving_changes_no_number(settings: RunSettings) -> None:
-    pretrain(replace(settings, eval_every=6, save_every=1))
-    pretrain(replace(settings, eval_every=6, save_every=6, name="seldom"))
+    pretrain(settings.changed(eval_every=6, save_every=1))
+    pretrain(settings.changed(eval_every=6, save_every=6, name="seldom"))
     assert numbers(settings.runs / "it") == numbers(settings.runs / "seldom")
 
 
 def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:
-    pretrain(replace(settings, steps=2))
-    file = settings.data / "fi.jsonl"
+    pretrain(settings.changed(steps=2))
+    file = settings.data.data / "fi.jsonl"
     whole = file.read_bytes()
     file.write_bytes(b"\n".join(reversed(whole.splitlines())) + b"\n")  # of the same size
     with pytest.raises(ModtokError, match="the text has changed"):
@@ -78,28 +77,28 @@ def test_text_in_another_order_is_other_text(settings: RunSettings) -> None:
 
 
 def test_force_does_not_remove_the_tokenizer_in_use(settings: RunSettings) -> None:
-    pretrain(replace(settings, steps=1))
+    pretrain(settings.changed(steps=1))
     own = settings.runs / "it" / "tokenizer"
     with pytest.raises(UsageError, match="is part of the run that --force overwrites"):
-        pretrain(replace(settings, steps=1, tokenizer=own), force=True)
+        pretrain(settings.changed(steps=1, tokenizer=own), force=True)
     assert own.is_dir()
 
 
 def test_invalid_utf8_is_handled_as_the_run_says(settings: RunSettings) -> None:
-    (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
-    pretrain(replace(settings, steps=2, errors="replace"))
+    (settings.data.data / "fi.txt").write_bytes(b"hyv\xe4\n")
+    pretrain(settings.changed(steps=2, errors="replace"))
     pretrain(RunSettings(runs=settings.runs, steps=3), resume=True)
 
 
 def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> None:
     odd = {"batch_size": 6, "micro_batch": 3, "offload_delay": 0}
-    places = {"data": settings.data, "tokenizer": settings.tokenizer, "workers": 0}
-    pretrain(replace(settings, **odd, offload=True, steps=2))
+    places = {"data": settings.data.data, "tokenizer": settings.data.tokenizer, "workers": 0}
+    pretrain(settings.changed(**odd, offload=True, steps=2))
     again = RunSettings(runs=settings.runs)
     for told in (places, *({name: value} for name, value in odd.items())):
-        pretrain(replace(again, **told), resume=True)  # type: ignore[arg-type]
+        pretrain(again.changed(**told), resume=True)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"settings: --batch-size, --set .*offload_delay"):
-        pretrain(replace(again, batch_size=5, offload_delay=1), resume=True)
+        pretrain(again.changed(batch_size=5, offload_delay=1), resume=True)
 
 
 @pytest.mark.parametrize(
@@ -135,35 +134,34 @@ def test_nothing_is_begun_with_wrong_settings(
     for package in ("torch.utils.tensorboard", "wandb"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=message):
-        pretrain(replace(settings, **change))
+        pretrain(settings.changed(**change))
     assert not (settings.runs / "it").exists()
 
 
 def test_names_that_are_no_text(settings: RunSettings) -> None:
     strange = settings.runs.parent / os.fsdecode(b"caf\xe9")
     strange.mkdir()
-    settings.data.rename(strange / "data")
-    shutil.copytree(settings.tokenizer, strange / os.fsdecode(b"tok\xe9"))
-    odd = replace(
-        settings,
+    settings.data.data.rename(strange / "data")
+    shutil.copytree(settings.data.tokenizer, strange / os.fsdecode(b"tok\xe9"))
+    odd = settings.changed(
         data=strange / "data",
         tokenizer=strange / os.fsdecode(b"tok\xe9"),
         steps=1,
     )
     pretrain(odd)
-    pretrain(replace(odd, steps=2), resume=True)
+    pretrain(odd.changed(steps=2), resume=True)
     with pytest.raises(UsageError, match=r"the path is not UTF-8.*--runs"):
-        pretrain(replace(odd, runs=strange / "runs"))
+        pretrain(odd.changed(runs=strange / "runs"))
     assert not (strange / "runs").exists()
 
 
 def test_a_run_that_lies_elsewhere_by_a_link(settings: RunSettings, tmp_path: Path) -> None:
-    pretrain(replace(settings, steps=1))
+    pretrain(settings.changed(steps=1))
     large = tmp_path / "large-disk"
     large.mkdir()
     (settings.runs / "it").rename(large / "it")
     (settings.runs / "it").symlink_to(large / "it")
-    pretrain(replace(settings, steps=1, name="other"))
+    pretrain(settings.changed(steps=1, name="other"))
     for name in ("it", None):
         pretrain(RunSettings(runs=settings.runs, steps=2, name=name), resume=True)
         assert (settings.runs / "latest").readlink() == Path("it")
@@ -181,7 +179,12 @@ def test_what_a_killed_run_left_of_its_link_goes(tmp_path: Path) -> None:
 
 
 def told(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return config | {"config": config["config"] | changes}
+    """config.json with other values, of options or of whole tables."""
+    found = {name: dict(each) if isinstance(each, dict) else each
+             for name, each in config["config"].items()}  # fmt: skip
+    for name, value in changes.items():
+        (found[OPTIONS[name].section] if name in OPTIONS else found)[name] = value
+    return config | {"config": found}
 
 
 def shaped(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -192,6 +195,12 @@ def without_shape(config: dict[str, Any]) -> dict[str, Any]:
     return config | {"config": {k: v for k, v in config["config"].items() if k != "shape"}}
 
 
+def without_tables(config: dict[str, Any]) -> dict[str, Any]:
+    """The layout of an older version."""
+    tables = [each for each in config["config"].values() if isinstance(each, dict)]
+    return config | {"config": {name: value for table in tables for name, value in table.items()}}
+
+
 # What is done to config.json, what resuming says of it, and what inference says, if it reads that.
 DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str, str], ...] = (
     (lambda config: b"", "cannot be read", "cannot be read"),
@@ -200,15 +209,37 @@ DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str, str], ...] = (
     (lambda config: config | {"tokenizer": {}}, "'signature'", "'signature'"),
     (without_shape, "'config.shape': is missing", "'config.shape': is missing"),
     (lambda config: shaped(config, layers=0), "'config.shape.layers' is out", "layers' is out of"),
-    (lambda config: told(config, seq_length=0), "'config.seq_length': expec", "seq_length' is 0"),
-    (lambda config: told(config, dtype="int8"), "'config.dtype': expected", "dtype' is 'int8'"),
+    (
+        lambda config: told(config, seq_length=0),
+        "'config.data.seq_length': expec",
+        "seq_length' is 0",
+    ),
+    (
+        lambda config: told(config, dtype="int8"),
+        "'config.precision.dtype': expected",
+        "dtype' is 'int8'",
+    ),
     (lambda config: config | {"mixture": None}, "'mixture' is not an object", ""),
     (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0", ""),
-    (lambda config: told(config, micro_batch=0), "'config.micro_batch': expected at least 1", ""),
-    (lambda config: told(config, micro_batch=3), "'config.micro_batch': a batch of 4", ""),
-    (lambda config: told(config, sampling="sub:0"), "'config.sampling': expected none", ""),
-    (lambda config: told(config, steps=None), "'config.steps': expected a whole number", ""),
-    (lambda config: told(config, stranger=1), "'config.stranger': is unknown", ""),
+    (
+        lambda config: told(config, micro_batch=0),
+        "'config.data.micro_batch': expected at least 1",
+        "",
+    ),
+    (lambda config: told(config, micro_batch=3), "'config.data.micro_batch': a batch of 4", ""),
+    (lambda config: told(config, sampling="sub:0"), "'config.data.sampling': expected none", ""),
+    (
+        lambda config: told(config, steps=None),
+        "'config.schedule.steps': expected a whole number",
+        "",
+    ),
+    (lambda config: told(config, stranger=1), "'config.stranger': is not a table", ""),
+    (
+        lambda config: told(config, optimizer=config["config"]["optimizer"] | {"lr": 1}),
+        "'config.optimizer.lr': is unknown",
+        "",
+    ),
+    (without_tables, "'config.data' is not an object", "'config.data' is not an object"),
 )
 
 
@@ -218,7 +249,7 @@ def one_line(file: Path, message: str, remedy: str) -> str:
 
 def test_damaged_or_external_config(settings: RunSettings) -> None:
     """One line: the file, what is wrong, and what to do."""
-    pretrain(replace(settings, steps=1))
+    pretrain(settings.changed(steps=1))
     run = settings.runs / "it"
     file = run / "config.json"
     whole = file.read_bytes()
@@ -235,16 +266,16 @@ def test_damaged_or_external_config(settings: RunSettings) -> None:
 def test_an_edited_preset_does_not_change_a_run(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(replace(settings, steps=1))
+    pretrain(settings.changed(steps=1))
     monkeypatch.setitem(PRESETS, "toy", PRESETS["tiny"])
-    assert open_run(settings.runs / "it", tokenizer=settings.tokenizer).shape.layers == 1
+    assert open_run(settings.runs / "it", tokenizer=settings.data.tokenizer).shape.layers == 1
 
 
 def test_a_place_for_rows_that_is_a_file(settings: RunSettings) -> None:
-    file = settings.data / "fi.jsonl"
+    file = settings.data.data / "fi.jsonl"
     for place in (file, file / "below"):
         with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*offload_file"):
-            pretrain(replace(settings, offload=True, offload_file=place))
+            pretrain(settings.changed(offload=True, offload_file=place))
     assert not (settings.runs / "it").exists()
 
 
@@ -278,10 +309,10 @@ def test_ranks_without_an_address() -> None:
 
 @pytest.mark.parametrize("way", ["resume", "force"])
 def test_a_run_that_is_being_written_is_let_alone(settings: RunSettings, way: str) -> None:
-    pretrain(replace(settings, steps=2))
+    pretrain(settings.changed(steps=2))
     place = settings.runs / "it"
     before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
-    longer = replace(settings, steps=3)
+    longer = settings.changed(steps=3)
     words = [sys.executable, "-c", HOLDS, str(place)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -320,12 +351,12 @@ def test_one_run_at_a_time(
 
     def another() -> None:
         with pytest.raises(UsageError, match="another run trains in this process; start a proc"):
-            modtok.pretrain(replace(settings, name="other"))
+            modtok.pretrain(settings.changed(name="other"))
 
     before_step(6, another)
     monkeypatch.setattr(loop, "finish", lambda: None)  # other tests use the groups
     modtok.pretrain(settings)
-    assert modtok.pretrain(replace(settings, name="later", steps=2)).step == 2
+    assert modtok.pretrain(settings.changed(name="later", steps=2)).step == 2
 
 
 def test_tracebacks_of_a_program_stay_as_they_are() -> None:

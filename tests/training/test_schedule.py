@@ -67,18 +67,18 @@ def test_stages_follow_each_other(tables: list[tuple[int, set[str]]]) -> None:
         steps=6, lr_steps=9, lr=1e-3, warmup=2, batch_size=4, micro_batch=4, stages=stages
     )
     config = resolve(settings, gpu=False)
-    first, expected = config.periods[0], vars(config).copy()
-    given: tuple[Any, ...] = (config.schedule, config.lr, config.final_lr, config.warmup,
-                              config.decay_steps, config.lr_steps)  # fmt: skip
+    first, expected = config.periods[0], {name: config[name] for name in OPTIONS}
+    own = config.schedule
+    given: tuple[Any, ...] = (own.schedule, own.lr, own.final_lr, own.warmup,
+                              own.decay_steps, own.lr_steps)  # fmt: skip
     assert (first.number, first.steps) == (1, range(1, 7))
     ends, at, tokens = [6], 6, 6 * config.step_tokens
     for (steps, options), period in zip(staged, config.periods[1:], strict=True):
         assert (period.number, period.steps) == (len(ends) + 1, range(at + 1, at + steps + 1))
         expected |= {name: value for name, value in options.items() if name not in RATE}
         expected["micro_batch"] = min(expected["micro_batch"], expected["batch_size"])
-        found = vars(period.config)
         for name in {*CHANGES} - {*RATE} | {"micro_batch", "steps", "seed"}:
-            assert found[name] == expected[name], name
+            assert period.config[name] == expected[name], name
         assert period.config.shape.rope_theta == expected["rope_theta"]
         if {*options} & {*RATE}:
             kind, _, final, *_ = given
@@ -100,10 +100,10 @@ def test_stages_follow_each_other(tables: list[tuple[int, set[str]]]) -> None:
 def third(settings: RunSettings, languages: int) -> float:
     """Tokens of all evaluations relative to those of training, a third each: no backward pass."""
     config = fitted(resolve(settings, gpu=False), settings, languages)
-    texts = languages * (1 + len(config.valid or {}))
-    tokens = max(config.seq_length, config.eval_bytes / 2) * texts
-    times = ceil(config.steps / config.eval_every)
-    return times * tokens / 3 / (config.steps * config.step_tokens)
+    texts = languages * (1 + len(config.evaluation.valid or {}))
+    tokens = max(config.data.seq_length, config.evaluation.eval_bytes / 2) * texts
+    times = ceil(config.schedule.steps / config.evaluation.eval_every)
+    return times * tokens / 3 / (config.schedule.steps * config.step_tokens)
 
 
 @pytest.mark.parametrize("languages", [1, 3, 21, 128])
@@ -118,7 +118,7 @@ def test_less_often_before_too_few_bytes() -> None:
     def of(languages: int, **given: int) -> tuple[int, int]:
         settings = RunSettings(**given)
         config = fitted(resolve(settings, gpu=False), settings, languages)
-        return config.eval_every, config.eval_bytes
+        return config.evaluation.eval_every, config.evaluation.eval_bytes
 
     assert of(3, steps=300) == (30, 12288)
     assert of(21, steps=300) == (75, 4388)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import replace
 from itertools import accumulate
 from math import ceil
 from pathlib import Path
@@ -61,7 +60,7 @@ wiki = 1
 @pytest.fixture
 def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSettings:
     """A mixture, then other text of two sources with a decay to zero, then longer sequences."""
-    place = settings.data.parent
+    place = settings.data.data.parent
     monkeypatch.chdir(place)
     (place / "best" / "fi").mkdir(parents=True)
     for language, name, part in (
@@ -72,7 +71,7 @@ def staged(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> RunSetting
         lines = (SAMPLE / f"{language}.jsonl").read_bytes().splitlines(keepends=True)
         (place / "best" / f"{name}.jsonl").write_bytes(b"".join(lines[part]))
     (place / "recipe.toml").write_text(RECIPE)
-    return replace(settings, **read_recipe(Path("recipe.toml")), save_every=1, keep=20, dropout=0.1)
+    return settings.changed(**read_recipe(Path("recipe.toml")), save_every=1, keep=20, dropout=0.1)
 
 
 def saved(run: Path) -> dict[str, bytes]:
@@ -119,7 +118,7 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(
     staged: RunSettings, before_step: Any, change: dict[str, Any]
 ) -> None:
     """Metrics, and all files of the checkpoints that are kept, are those of an unbroken run."""
-    options = replace(staged, **change)
+    options = staged.changed(**change)
     whole, part = staged.runs / "it", staged.runs / "part"
     pretrain(options)
     steps = {6, 8, 10} if change else {*range(1, 11)}  # the last two, and those divisible by 3
@@ -127,7 +126,7 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(
     for step in range(2, 11):
         before_step(step, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            pretrain(replace(options, name="part"))
+            pretrain(options.changed(name="part"))
         before_step(0, interrupt)
         pretrain(RunSettings(runs=staged.runs, name="part"), resume=True)
         assert numbers(part) == numbers(whole), step
@@ -137,10 +136,10 @@ def test_a_run_that_is_stopped_at_any_step_of_any_stage(
 
 def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
     pretrain(staged)
-    pretrain(replace(staged, stages=(), name="first"))
+    pretrain(staged.changed(stages=(), name="first"))
     more = RunSettings(runs=staged.runs, name="first", **read_recipe(Path("recipe.toml")))
     said = Said()
-    pretrain(replace(more, stages=more.stages[:1]), resume=True)
+    pretrain(more.changed(stages=more.stages[:1]), resume=True)
     pretrain(more, resume=True, progress=said)
     assert any(
         "stage 3, from step 8 on, is now steps = 3, seq_length = 48" in n for n in said.notes
@@ -155,13 +154,13 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
     ):
         Path("recipe.toml").write_text(RECIPE.replace(old, new))
         with pytest.raises(UsageError, match=message):
-            pretrain(replace(more, **read_recipe(Path("recipe.toml"))), resume=True)
+            pretrain(more.changed(**read_recipe(Path("recipe.toml"))), resume=True)
     with pytest.raises(UsageError, match=r"stage 3 is missing, which has begun: the run is at st"):
-        pretrain(replace(more, stages=more.stages[:1]), resume=True)
+        pretrain(more.changed(stages=more.stages[:1]), resume=True)
     with pytest.raises(
         UsageError, match=r"^--config: has no \[\[stage\]\], and the run has 2; giv"
     ):
-        pretrain(replace(more, stages=()), resume=True)
+        pretrain(more.changed(stages=()), resume=True)
     Path("best").rename("moved")
     with pytest.raises(
         ModtokError, match=r"the text of stage 2 does not exist in .*best; give all"
@@ -169,7 +168,7 @@ def test_a_finished_run_goes_on_with_stages(staged: RunSettings) -> None:
         pretrain(RunSettings(runs=staged.runs, name="first"), resume=True)
     Path("recipe.toml").write_text(RECIPE.replace('"best"', '"moved"'))
     moved = read_recipe(Path("recipe.toml"))
-    assert pretrain(replace(more, **moved), resume=True).step == 10
+    assert pretrain(more.changed(**moved), resume=True).step == 10
     (Path("moved") / "fi" / "wiki.jsonl").write_text('{"text": "toinen"}\n' * 60)
     with pytest.raises(ModtokError, match="the text has changed since the run was started"):
         pretrain(RunSettings(runs=staged.runs, name="first"), resume=True)
@@ -202,7 +201,7 @@ def test_bad_stages(staged: RunSettings, old: str, new: str, message: str) -> No
     assert old in RECIPE
     Path("recipe.toml").write_text(RECIPE.replace(old, new))
     with pytest.raises(UsageError, match=rf"^recipe\.toml{message}"):
-        plan(replace(staged, **read_recipe(Path("recipe.toml"))))
+        plan(staged.changed(**read_recipe(Path("recipe.toml"))))
 
 
 def test_stages_of_a_program_are_checked(staged: RunSettings) -> None:
@@ -212,7 +211,7 @@ def test_stages_of_a_program_are_checked(staged: RunSettings) -> None:
         ({"mix": {"xx": 0.9}}, r"^\[\[stage\]\] mix: there is no text of language 'xx'"),
     ):
         with pytest.raises(UsageError, match=message):
-            plan(replace(staged, stages=(Stage(3, options),)))
+            plan(staged.changed(stages=(Stage(3, options),)))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +229,7 @@ def test_a_wrong_stage_is_refused_before_anything_is_loaded(
         monkeypatch.setattr(prepare, name, None)
     Path("recipe.toml").write_text(RECIPE.replace(old, new))
     with pytest.raises(UsageError, match=message):
-        pretrain(replace(staged, **read_recipe(Path("recipe.toml"))))
+        pretrain(staged.changed(**read_recipe(Path("recipe.toml"))))
 
 
 def test_many_stages_are_read_once(staged: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,13 +254,13 @@ def test_stages_that_differ_in_their_rate_share_a_plan(
         {"steps": 1, "lr": (1 + number % 5) / 1024, "mix": {"fi": (0.5, 0.9)[number // 5 % 2]}}
         for number in range(20)
     )
-    staged = replace(staged, schedule="constant")
-    alone = [plan(replace(staged, stages=tables[:count])).stages[-1] for count in (1, 8)]
+    staged = staged.changed(schedule="constant")
+    alone = [plan(staged.changed(stages=tables[:count])).stages[-1] for count in (1, 8)]
     read, calls = samples_of_files, []
     monkeypatch.setattr(
         "modtok_cli.training.plan.samples_of_files", lambda *of: calls.append(of) or read(*of)
     )
-    together = plan(replace(staged, stages=tables)).stages
+    together = plan(staged.changed(stages=tables)).stages
     assert len(calls) == 3  # of the first stage, and of each mixture
     for stage, one in ((together[1], alone[0]), (together[8], alone[1])):
         assert {**stage.row, "hours": 0} == {**one.row, "hours": 0}
@@ -278,7 +277,7 @@ def test_a_plan_of_stages(staged: RunSettings) -> None:
     assert planned.rows()[0]["tokens"] == 1376
     best = planned.stages[1].reads["fi/wiki"] + planned.stages[2].reads["fi/wiki"]
     assert planned.reads["fi/wiki of best"] == pytest.approx(best)
-    longer = plan(replace(staged, stages=({"steps": 1, "seq_length": 64},)))
+    longer = plan(staged.changed(stages=({"steps": 1, "seq_length": 64},)))
     need = [sum(size for _, size in stage.memory.values()) for stage in longer.stages]
     whole = {row["part"]: row["bytes"] for row in longer.rows()}["all"]
     assert whole == need[1] > need[0]
@@ -288,7 +287,7 @@ def test_what_one_stage_needs_holds_for_all(
     staged: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def needed(config: Any, *_: Any) -> Any:
-        return replace(config, recompute=int(config.batch_size == 6))
+        return config.changed(recompute=int(config.data.batch_size == 6))
 
     monkeypatch.setattr(prepare, "recomputed", needed)
     runs = prepare.prepare(staged, resume=False, force=False, progress=SILENT)
@@ -299,31 +298,36 @@ def test_what_one_stage_needs_holds_for_all(
 def test_text_of_later_stages_counts(staged: RunSettings) -> None:
     """Their languages are evaluated too, and no stage trains on text of --valid."""
     later = {"steps": 300, "langs": ["en", "fi", "fr"]}
-    few = replace(staged, langs=("el",), sampling="none", steps=300, stages=(later,))
-    planned = plan(replace(few, eval_every=None, eval_bytes=None))
+    few = staged.changed(langs=("el",), sampling="none", steps=300, stages=(later,))
+    planned = plan(few.changed(eval_every=None, eval_bytes=None))
     assert planned.evaluation.endswith("bytes of each of 4 texts, about 10% of training's time")
     said = Said()
-    short = replace(few, steps=1, stages=({**later, "steps": 1},))
-    times = ceil(600 / planned.config.eval_every)
+    short = few.changed(steps=1, stages=({**later, "steps": 1},))
+    times = ceil(600 / planned.config.evaluation.eval_every)
     assert planned.evaluation.startswith(f"{times} evaluations of")
     evaluated = {row["language"] for row in pretrain(short, progress=said).rows()}
     assert evaluated == {"el", "en", "fi", "fr"}
     assert any("bytes of each of 4 texts" in note for note in said.notes)
     with pytest.raises(UsageError, match="--valid: best is the text of the run"):
-        pretrain(replace(staged, valid={"x": Path("best")}, name="valid"))
+        pretrain(staged.changed(valid={"x": Path("best")}, name="valid"))
 
 
 def test_a_recipe_of_stages_is_written_and_read(staged: RunSettings) -> None:
     Path("recipe.toml").write_text(f'{RECIPE}[[stage]]\nsteps = 1\nmix = "default"\n')
-    staged = replace(staged, **read_recipe(Path("recipe.toml")))
+    staged = staged.changed(**read_recipe(Path("recipe.toml")))
     config = resolve(staged, gpu=False)
-    assert [one.config.mix for one in config.periods] == [None, {"el": 0.25}, {"fi": 0.9}, None]
+    assert [one.config.sampling.mix for one in config.periods] == [
+        None,
+        {"el": 0.25},
+        {"fi": 0.9},
+        None,
+    ]
     assert config_from_json(config_as_json(config)).stages == config.stages
     Path("again.toml").write_text(write_recipe(config))
     again = RunSettings(**read_recipe(Path("again.toml")))
     assert resolve(again, gpu=False).stages == config.stages
     changed = RunSettings(stages=[{"steps": 1, "mix": {"fi": 0.5}}])
-    short = replace(config, stages=config.stages[:1])
+    short = config.changed(stages=config.stages[:1])
     assert "stage 2, from step 5 on, is now" in resumed(short, changed, "it", 4)[1][0]
     with pytest.raises(UsageError, match=r"stage 2 has begun and cannot change: .* step 5"):
         resumed(short, changed, "it", 5)

@@ -77,11 +77,11 @@ def show(
     if dry_run:
         _show_plan(settings, sources, call, resume=resume, json=json)
         return
-    gpus = settings.gpus or 1
-    if resume and settings.gpus is None:
+    gpus = settings.parallelism.gpus or 1
+    if resume and settings.parallelism.gpus is None:
         from modtok_cli.training.opening import stored_run
 
-        gpus = stored_run(settings)[1].gpus
+        gpus = stored_run(settings)[1].parallelism.gpus
     if prepare or needs_launch(gpus):
         from modtok_cli.training.prepare import prepare_text
 
@@ -138,7 +138,7 @@ def _settings(
                 remedy="give one of them",
             )
         values[name], sources[name] = value, "--set"
-    settings = RunSettings(**values)  # type: ignore[arg-type]
+    settings = RunSettings(**values)
     return located(None, settings, call.progress), sources
 
 
@@ -182,7 +182,7 @@ def _show_plan(
                 f"about {stage['hours']:.3g} hours; learning rate {stage['lr']:.3g} to "
                 f"{stage['last_lr']:.3g}; {in_words(own.reads)}"
             )
-        if own.period.config.sources or own.period.config.max_epochs is not None:
+        if own.period.config.sampling.sources or own.period.config.sampling.max_epochs is not None:
             texts = [f"{name} {stage['mixture'][name]:.1%}, read {number(reads)} times"
                      for name, reads in own.reads.items()]  # fmt: skip
             call.progress.note(f"stage {stage['stage']}: {'; '.join(texts)}")
@@ -194,7 +194,7 @@ def _show_plan(
         f"{facts['step_seconds']:.3g} s a step on {planned.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all; {in_words(planned.reads)}; {facts['evaluation']}"
     )
-    if planned.config.dtype == "bfloat16" or planned.recompute:
+    if planned.config.precision.dtype == "bfloat16" or planned.recompute:
         caption += f"; {planned.recomputation}"
     if planned.words:
         caption += f"; in host memory {planned.words}, on one node"

@@ -208,7 +208,7 @@ def _settings_of(run: Path, *, named: bool) -> tuple[dict[str, Shape], list[str]
         shape = open_hf_directory(run).shape
         return {model_name(run): shape}, [] if named else [str(run)]
     config = RunDirectory(run).read_config()
-    name, tokenizer = str(config["config"].get("model")), config["tokenizer"]
+    name, tokenizer = str(config["config"]["architecture"].get("model")), config["tokenizer"]
     shapes = {name: stored_shape(config["config"], str(run / CONFIG))}
     if named:
         return shapes, []

@@ -17,7 +17,6 @@ import torch
 from safetensors import SafetensorError
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_object
 from modtok_cli.base.signature import digest
@@ -42,7 +41,7 @@ from modtok_cli.training.rundir import (
     run_of,
     trained_languages,
 )
-from modtok_cli.training.settings import DTYPES, ModelSettings
+from modtok_cli.training.settings import DTYPES, OPTIONS, SECTIONS
 from modtok_cli.training.stored_config import at_step, stored_shape
 
 _BACKBONE = "backbone.weight/"
@@ -56,7 +55,7 @@ class RunSource(ModelSource):
         checkpoint: the directory of the checkpoint.
         step: steps trained.
         state: the state of the checkpoint.
-        config: content of the run's config.json; `settings` is its field "config".
+        config: content of the run's config.json; `settings` are the options in its field "config".
         tokenizer_path: modular directory with the run's signature.
     """
 
@@ -76,7 +75,9 @@ class RunSource(ModelSource):
         self.path, self.checkpoint = path, checkpoint
         self.tokenizer_path = self.modular = tokenizer_path
         self.config, self.shape, self.state = config, shape, state
-        self.settings: Mapping[str, Any] = config["config"]
+        self.settings: Mapping[str, Any] = {
+            name: value for table in SECTIONS for name, value in config["config"][table].items()
+        }
         self.name = path.resolve().name
         self.step = int(state["step"])
         self.context = int(self.settings["seq_length"])
@@ -106,9 +107,10 @@ class RunSource(ModelSource):
 
     def labels(self) -> dict[str, Any]:
         """Step, sampling and seed; `recipe` is of all other settings of the model."""
-        names = set(options_of(ModelSettings)) - {"seed"}
+        names = {name for name, each in OPTIONS.items() if not each.changeable} - {"seed"}
+        names.add("steps")
         shared: list[Any] = sorted((k, v) for k, v in self.settings.items() if k in names)
-        shared += [self.step, self.tokenizer.signature]
+        shared += [self.shape.as_json(), self.step, self.tokenizer.signature]
         own = {name: self.settings.get(name) for name in ("sampling", "p", "seed")}
         recipe = digest(orjson.dumps(shared, default=str), length=8)
         return {"step": self.step, **own, "recipe": recipe}
@@ -285,12 +287,12 @@ def _config(root: Path, step: int) -> tuple[dict[str, Any], Shape]:
     file = root / CONFIG
     config = at_step(RunDirectory(root).read_config(), step, str(file))
     stored = config["config"]
-    length, dtype = stored.get("seq_length"), stored["dtype"]
+    length, dtype = stored["data"].get("seq_length"), stored["precision"].get("dtype")
     wrong = ""
     if type(length) is not int or not 1 <= length < 1 << 31:
-        wrong = f"field 'config.seq_length' is {length!r}"
+        wrong = f"field 'config.data.seq_length' is {length!r}"
     elif dtype not in DTYPES:
-        wrong = f"field 'config.dtype' is {dtype!r}"
+        wrong = f"field 'config.precision.dtype' is {dtype!r}"
     if wrong:
         remedy = "restore it, or choose another run"
         raise ModtokError(f"is damaged ({wrong})", where=file, remedy=remedy)
