@@ -26,9 +26,11 @@ from helpers.handmade_tokenizers import write_ranks
 from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.public import ModtokWarning
 from modtok_cli.model.draft.draft_vocabulary import DraftVocabulary
-from modtok_cli.model.draft.formats import FORMATS, draft_map
-from modtok_cli.model.draft.head import cut_head, read_list
+from modtok_cli.model.draft.formats import FORMATS, draft_map, write_list
+from modtok_cli.model.draft.head import cut_head
+from modtok_cli.model.draft.list_files import read_list
 from modtok_cli.model.draft.ranking import Ranking
 from modtok_cli.model.draft.reduced_head import open_draft
 
@@ -177,6 +179,43 @@ def read_vllm_map(path: Path) -> list[int]:
     return json.loads(text) if path.suffix == ".json" else [int(word) for word in text.split()]
 
 
+def read_speculators(path: Path) -> list[int]:
+    """As _load_mappings and load_vocab_mappings of speculators 0.9.0 take and check the files."""
+    d2t, t2d = (torch.from_numpy(np.load(path / f"{name}-300.npy")) for name in ("d2t", "t2d"))
+    assert (t2d.shape, t2d.dtype, d2t.dtype) == ((PADDED,), torch.bool, torch.long)
+    assert int(t2d.sum(dtype=torch.long)) == 300 == d2t.shape[0]
+    assert torch.arange(PADDED)[t2d].tolist() == (d2t + torch.arange(300)).tolist()
+    return (d2t + torch.arange(300)).tolist()
+
+
+def read_tensorrt(path: Path) -> list[int]:
+    """As core/builder.py of TensorRT-Edge-LLM 0.11.0 checks vocab_map."""
+    ids = load_file(path / "vocab_map.safetensors")["vocab_map"]
+    assert ids.dtype == torch.int32
+    assert ids.ndim == 1
+    assert json.loads((path / "reduced_vocab.json").read_text()) == {
+        "vocab_size": PADDED, "reduced_vocab_size": 300, "method": "modtok",
+    }  # fmt: skip
+    return ids.tolist()
+
+
+def read_executorch(path: Path) -> list[int]:
+    """As prune_output_vocab of ExecuTorch 1.5.1 takes rows, and logits go back by the values."""
+    rows = {int(row): index for row, index in json.loads(path.read_text()).items()}
+    assert [*rows] == [*range(len(rows))]  # so that values are in the order of the rows
+    return [*rows.values()]
+
+
+def read_request(path: Path) -> list[int]:
+    """Tokens that fields of a request leave: vLLM's list, llama.cpp's and OpenAI's bias."""
+    content = json.loads(path.read_text())
+    if "allowed_token_ids" in content:
+        return content["allowed_token_ids"]
+    bias = content["logit_bias"]
+    gone = {int(index) for index in bias} if isinstance(bias, dict) else {each for each, _ in bias}
+    return [index for index in range(PADDED) if index not in gone]
+
+
 @pytest.mark.parametrize(
     ("format", "read", "is_sorted"),
     [
@@ -186,15 +225,127 @@ def read_vllm_map(path: Path) -> list[int]:
         ("gguf", read_llama_cpp, True),
         ("json", read_vllm_map, False),
         ("ids", read_vllm_map, False),
+        ("speculators", read_speculators, True),
+        ("tensorrt-edge-llm", read_tensorrt, True),
+        ("executorch", read_executorch, False),
+        ("rtp-llm", read_vllm_map, False),  # a flat list: parse_output_tokens, August 2026
+        ("vllm", read_request, False),
+        ("llama.cpp", read_request, True),
+        ("openai", read_request, True),
     ],
 )
 def test_engines_read_the_lists(
     tmp_path: Path, format: str, read: Callable[[Path], list[int]], is_sorted: bool
 ) -> None:
+    """And so does `read_list`, but for a pickled file."""
     ids = np.random.default_rng(0).permutation(PADDED)[:300].tolist()
     file = tmp_path / f"list{FORMATS[format].suffix}"
-    file.write_bytes(FORMATS[format].content(ids, PADDED))
-    assert read(file) == (sorted(ids) if is_sorted else ids)
+    write_list(file, FORMATS[format].content(ids, PADDED))
+    expected = sorted(ids) if is_sorted else ids
+    assert read(file) == expected
+    if format == "sglang":
+        with pytest.raises(UsageError, match="reads no pickled file"):
+            read_list(file, PADDED)
+        return
+    assert read_list(file, PADDED).tolist() == expected
+    if format == "speculators":
+        assert read_list(file / "t2d-300.npy", PADDED).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "", "is not a list of token ids"),
+        ("a.json", "[]", "is not a list of token ids"),
+        ("a.txt", "3 7\n3", "names token 3 twice"),
+        ("a.json", "[1, 2.5]", "is not a list of token ids"),
+        ("a.json", "[1, true]", "is not a list of token ids"),
+        ("a.json", '["a"]', "is not a list of token ids"),
+        ("a.json", "[1, -2]", "is not a list of token ids"),
+        ("a.json", "[1, 9]", "of another vocabulary, which has a token 9; this one has 9 tokens"),
+        ("a.json", '{"0": 4, "2": 5}', "is not a list of token ids"),
+        ("a.json", '{"0": 4, "1": 4}', "names token 4 twice"),
+        ("a.json", '{"logit_bias": [[1, -0.5]]}', "is not a list of token ids"),
+        ("a.json", '{"logit_bias": {"a": -100}}', "is not a list of token ids"),
+        ("a.json", '{"allowed_token_ids": 3}', "is not a list of token ids"),
+        ("a.npy", "?", "is no array of NumPy"),
+        ("a.gguf", "?", "is no GGUF file"),
+        ("a.safetensors", {"x": np.arange(3)}, "has no d2t and no vocab_map"),
+        ("a.safetensors", {"vocab_map": np.ones((2, 2), int)}, "'vocab_map' is I64"),
+        ("a.safetensors", {"vocab_map": np.array([1.0])}, "'vocab_map' is F64"),
+        ("a.safetensors", {"vocab_map": np.array([1, -1])}, "which has a token -1"),
+        ("a.safetensors", {"d2t": np.array([4, 3])}, "'d2t' is not a map into the vocabulary"),
+        ("a.npy", np.array([1.5]), "no vector of integers or booleans"),
+        ("a.npy", np.zeros(12, bool), "of a vocabulary of 12 tokens, the model has 9"),
+        ("a.npy", np.zeros(9, bool), "names no token"),
+        ("a.npy", np.array([{}]), "is no array of NumPy"),
+        ("empty", None, "has no files vocab_map.safetensors or d2t-N.npy"),
+    ],
+)
+def test_wrong_lists_are_refused(tmp_path: Path, name: str, content: Any, message: str) -> None:
+    file = tmp_path / name
+    if content is None:
+        file.mkdir()
+    elif isinstance(content, str):
+        file.write_text(content)
+    elif isinstance(content, dict):
+        save_file({key: torch.as_tensor(each) for key, each in content.items()}, file)
+    else:
+        np.save(file, content)
+    with pytest.raises((ModtokError, UsageError), match=message) as error:
+        read_list(file, 9)
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path: Path) -> None:
+    """By `read`, `include` and `multiple`; and measured beside ours."""
+    model, data = str(place / "model"), place / "data"
+    vocabulary = DraftVocabulary.open(model)
+    needed = np.flatnonzero(vocabulary.needed)
+    others = np.flatnonzero(vocabulary.tokens & ~vocabulary.needed)
+    file, few = tmp_path / "theirs.json", tmp_path / "few.txt"
+    theirs = [*others[::-1][:40].tolist(), *needed[1:].tolist()]
+    file.write_text(json.dumps(theirs))
+    few.write_text(f"{others[-1]} {others[0]}")
+    with pytest.warns(ModtokWarning, match=rf"lacks 1 of the {len(needed)} .*is {needed[0]}"):
+        assert modtok.tokens(model, read=file) == theirs
+    include = tmp_path / "include.txt"
+    include.write_text(f"{needed[0]}\n{others[0]}\n")
+    found = modtok.tokens(model, read=file, include=include, multiple=64)
+    assert isinstance(found, list)
+    more = sorted({int(needed[0]), int(others[0])} - {*theirs})
+    assert found[: len(theirs) + len(more)] == [*theirs, *more]
+    rest = [index for index in others.tolist() if index not in {*theirs, *more}]
+    assert len(found) % 64 == 0
+    assert found[len(theirs) + len(more) :] == rest[: len(found) - len(theirs) - len(more)]
+    size = len(needed) + 9
+    plain = modtok.tokens(model, "fi,en", data=data, size=size)
+    with_few = modtok.tokens(model, "fi,en", data=data, size=size, include=few)
+    assert isinstance(plain, list)
+    assert isinstance(with_few, list)
+    wanted = {int(others[-1]), int(others[0])}
+    assert {*with_few} == {*needed.tolist()} | wanted | {
+        *[index for index in plain if index not in {*needed.tolist()} | wanted][:7]
+    }
+    rounded = modtok.tokens(model, "fi,en", data=data, size=size, multiple=128)
+    assert rounded == modtok.tokens(model, "fi,en", data=data, size=-(-size // 128) * 128)
+    rows = modtok.draft_coverage(model, "fi,en", data=data, test=data, compare=file)
+    counts = vocabulary.count(data, ["en", "fi"])
+    for row in rows:
+        ids = theirs if row["list"] == "theirs.json" else None
+        ids = ids or modtok.tokens(model, "fi,en", data=data, size=len(theirs))
+        held = counts[row["language"]][0]
+        assert row["coverage"] == held[ids].sum() / held.sum()
+    assert [(row["language"], row["list"]) for row in rows] == [
+        ("en", "ranked"), ("fi", "ranked"), ("en", "theirs.json"), ("fi", "theirs.json"),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="size"):
+        modtok.tokens(model, read=file, size=400)
+    gap = int(np.flatnonzero(~vocabulary.tokens)[0])
+    file.write_text(f"[{gap}]")
+    with pytest.raises(UsageError, match=f"names id {gap}, which is no token of"):
+        modtok.tokens(model, read=file)
 
 
 def save_draft(path: Path, tensors: dict[str, Any], **config: Any) -> Path:
@@ -226,7 +377,7 @@ def test_drafts_lose_output_rows_only(
     wanted = [35, 3, 8, 2]
     for suffix in ("eagle3", "json"):
         file = tmp_path / f"list{FORMATS[suffix].suffix}"
-        file.write_bytes(FORMATS[suffix].content(wanted, 40))
+        write_list(file, FORMATS[suffix].content(wanted, 40))
         with monkeypatch.context() as without:
             without.setitem(sys.modules, "torch", None)
             cut = cut_head(draft, file, tmp_path / suffix)
@@ -292,7 +443,7 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
     short, other, eagle = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.safetensors"
     short.write_text("1 2")
     other.write_text("1 640")
-    eagle.write_bytes(FORMATS["eagle3"].content([1, 2], 700))
+    write_list(eagle, FORMATS["eagle3"].content([1, 2], 700))
     shared = save_draft(tmp_path / "shared", {"fc.weight": np.ones((2, 2))})
     heads = {f"lm_heads.{each}.weight": np.ones((40, 2)) for each in range(2)}
     medusa = save_draft(tmp_path / "medusa", heads, model_type="medusa")
@@ -305,7 +456,7 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: modtok.tokens(model, "fi", data=data, size=300, k=300), "number of all tokens"),
         (lambda: modtok.tokens(model, "fi", data=data, each=True), "requires"),
         (lambda: modtok.draft_coverage(model, "fi", data=tmp_path / "few"), "too few documents"),
-        (lambda: cut_head(model, other, tmp_path / "o"), "no token 640"),
+        (lambda: cut_head(model, other, tmp_path / "o"), "which has a token 640"),
         (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
         (lambda: cut_head(shared, short, tmp_path / "o"), "no output matrix of its own"),
         (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import atomic_directory, check_directory, check_suffix, write_bytes
+from modtok_cli.base.files import atomic_directory, check_directory, check_suffix
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
 from modtok_cli.cli.output import TABLES, check_output, emit_chunks, emit_tables
 from modtok_cli.cli.plotting import emit_plot
-from modtok_cli.model.draft.formats import FORMATS, list_format
+from modtok_cli.model.draft.formats import FORMATS, ListFormat, list_format, write_list
 from modtok_cli.model.draft.tokens import draft_coverage, model_rows, tokens
 from modtok_cli.reports.kinds.drafts import knee, tables
 
@@ -24,6 +24,7 @@ Sizes = Annotated[
     ),
 ]
 Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
+Compare = Annotated[Path | None, options_of(draft_coverage)["compare"]]
 
 
 @command(
@@ -38,6 +39,11 @@ Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
     modtok tokens model/ --langs fi,en --sizes --test texts
     # token map for speculative decoding in SGLang: 16,384 rows
     modtok tokens model/ --langs fi,en --size 16384 --format sglang -o fi-en.pt
+    # a map for TensorRT-Edge-LLM
+    modtok tokens model/ --langs fi,en --size 16384 --format tensorrt-edge-llm -o map/
+    # another list beside one of the same size, by language
+    modtok tokens model/ --langs fi,en --sizes --test texts \\
+        --compare fr.json
     # a list for each language, and one for all
     modtok tokens model/ --size 16384 --each -o lists/
     """,
@@ -47,49 +53,72 @@ def show(
     format: ListFormatName = "ids",
     output: OutputOrStdout = None,
     force: Force = False,
+    *,
     sizes: Sizes = False,
     test: Test = None,
+    compare: Compare = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
     """The formats vllm, llama.cpp and openai are fields of a request; sglang is a file for
-    --speculative-token-map; eagle3 has d2t and t2d of EAGLE-3, gguf d2t for llama.cpp.
+    --speculative-token-map; eagle3 has d2t and t2d of EAGLE-3, gguf d2t for llama.cpp. speculators
+    and tensorrt-edge-llm are directories; rtp-llm is output_tokens.json of a checkpoint.
     """
     if sizes:
-        _show_sizes(call, test, plot, json)
+        _show_sizes(call, test, compare, plot, json)
         return
-    rows_only = {"--test": test, "--plot": plot, "--json": json, "--table": TABLES.get()}
+    rows_only = {
+        "--test": test,
+        "--compare": compare,
+        "--plot": plot,
+        "--json": json,
+        "--table": TABLES.get(),
+    }
     for flag, given in rows_only.items():
         if given:
             raise UsageError("requires --sizes", where=flag, remedy="add --sizes")
     model, chosen, each = call.value("model"), list_format(format), call.value("each")
-    if each and output is None:
-        raise UsageError("--each requires -o", remedy="as in: --each -o lists/")
-    if output is not None and each:
+    if output is None and (each or not chosen.suffix):
+        flag = "--each" if each else f"--format {format}"
+        raise UsageError(f"{flag} requires -o", remedy=f"as in: {flag} -o lists/")
+    if output is not None and (each or not chosen.suffix):
         check_directory(output)
     elif output is not None:
         check_suffix(output, [chosen.suffix])
     if output is not None or chosen.binary:
         check_output(output, force, "write to a file with -o")
     rows = model_rows(str(model)) if chosen.has_rows else 0  # before any text is read
+    _write(call, chosen, rows, output)
+
+
+def _write(call: Call, chosen: ListFormat, rows: int, output: Path | None) -> None:
     lists: Mapping[str, Sequence[int]] | Sequence[int] = call()
     if isinstance(lists, Mapping):
         assert output is not None
         with atomic_directory(output) as beside:
             for name, ids in lists.items():
-                write_bytes(beside / f"{name}{chosen.suffix}", chosen.content(ids, rows))
+                write_list(beside / f"{name}{chosen.suffix}", chosen.content(ids, rows))
         call.say(f"wrote {output}: {', '.join(f'{name}{chosen.suffix}' for name in lists)}")
-    elif output is None:
-        emit_chunks([chosen.content(lists, rows)])
-    else:
-        write_bytes(output, chosen.content(lists, rows))
+    elif output is not None:
+        write_list(output, chosen.content(lists, rows))
         call.say(f"wrote {len(lists):,} ids to {output}")
+    else:
+        content = chosen.content(lists, rows)
+        assert isinstance(content, bytes)
+        emit_chunks([content])
 
 
-def _show_sizes(call: Call, test: Path | None, plot: str | None, json: bool) -> None:
+def _show_sizes(
+    call: Call, test: Path | None, compare: Path | None, plot: str | None, json: bool
+) -> None:
     rows: list[dict[str, Any]] = inspect.unwrap(draft_coverage)(
-        **call.values, test=test, reading=call.group("reading"), progress=call.progress
+        **call.values,
+        test=test,
+        compare=compare,
+        reading=call.group("reading"),
+        progress=call.progress,
     )
     emit_tables(rows, tables(rows), json=json)
-    call.say(knee(rows))
-    emit_plot(call.say, plot, rows, "drafts")
+    if compare is None:
+        call.say(knee(rows))
+        emit_plot(call.say, plot, rows, "drafts")

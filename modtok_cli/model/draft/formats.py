@@ -2,10 +2,15 @@
 
 sglang: `load_token_map` in sglang/srt/speculative/spec_utils.py. eagle3: `load_weights` of
 sglang/srt/models/llama_eagle3.py and of vllm/model_executor/models/llama_eagle3.py. gguf:
-`load_arch_tensors` in llama.cpp's src/models/eagle3.cpp.
+`load_arch_tensors` in llama.cpp's src/models/eagle3.cpp. speculators: `_load_mappings` of
+speculators/train/cli.py and `load_vocab_mappings` of speculators/model.py (0.9.0).
+tensorrt-edge-llm: `_build` in experimental/builder/core/builder.py, `copy_vocab_artifacts` in
+core/artifacts/embeddings.py (0.11.0). executorch: `prune_output_vocab` and `prune_input_vocab` in
+examples/models/llama/source_transformation/prune_vocab.py (1.5.1). rtp-llm: `load_output_vocab_ids`
+in rtp_llm/config/output_vocab_config.py (2026-08).
 
-Lists are in order of rank. In eagle3 and gguf the ids of draft and target ascend together,
-since training selects the target's rows by the mask t2d.
+Lists are in order of rank. In eagle3, speculators, tensorrt-edge-llm and gguf the ids of draft and
+target ascend together, since training selects the target's rows by the mask t2d.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import orjson
@@ -22,6 +28,7 @@ import orjson
 from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.base.files import atomic_directory, write_bytes
 
 
 @dataclass(frozen=True)
@@ -29,14 +36,15 @@ class ListFormat:
     """A format of token lists.
 
     Attributes:
-        suffix: of its files.
-        content: from ids, in order of rank, and the rows of the model to the file.
-        has_rows: whether it says which rows of the model are not in the list.
+        suffix: of its file; "" of a directory of files.
+        content: from ids, in order of rank, and the rows of the model to the file, or to the files
+            of the directory by name.
+        has_rows: whether it says how many rows the model has, or which are not in the list.
         binary: whether it cannot be shown on a terminal.
     """
 
     suffix: str
-    content: Callable[[Sequence[int], int], bytes]
+    content: Callable[[Sequence[int], int], bytes | Mapping[str, bytes]]
     has_rows: bool = False
     binary: bool = False
 
@@ -103,9 +111,38 @@ def _gguf(ids: Sequence[int], rows: int) -> bytes:
         return file.read_bytes()
 
 
+def _speculators(ids: Sequence[int], rows: int) -> dict[str, bytes]:
+    maps = zip(("d2t", "t2d"), draft_map(ids, rows), strict=True)
+    return {f"{name}-{len(ids)}.npy": _npy(array) for name, array in maps}
+
+
+def _npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _tensorrt(ids: Sequence[int], rows: int) -> dict[str, bytes]:
+    from safetensors.numpy import save
+
+    facts = {"vocab_size": rows, "reduced_vocab_size": len(ids), "method": "modtok"}
+    return {
+        "vocab_map.safetensors": save({"vocab_map": np.sort(np.asarray(ids, dtype=np.int32))}),
+        "reduced_vocab.json": orjson.dumps(facts) + b"\n",
+    }
+
+
+def _executorch(ids: Sequence[int], rows: int) -> bytes:
+    return orjson.dumps({str(row): index for row, index in enumerate(ids)}) + b"\n"
+
+
+def _json(ids: Sequence[int], rows: int) -> bytes:
+    return orjson.dumps(list(ids)) + b"\n"
+
+
 FORMATS: Mapping[str, ListFormat] = {
     "ids": ListFormat(".txt", lambda ids, rows: b"".join(b"%d\n" % index for index in ids)),
-    "json": ListFormat(".json", lambda ids, rows: orjson.dumps(list(ids)) + b"\n"),
+    "json": ListFormat(".json", _json),
     "vllm": ListFormat(
         ".json", lambda ids, rows: orjson.dumps({"allowed_token_ids": list(ids)}) + b"\n"
     ),
@@ -114,11 +151,28 @@ FORMATS: Mapping[str, ListFormat] = {
     "sglang": ListFormat(".pt", _sglang, binary=True),
     "eagle3": ListFormat(".safetensors", _eagle3, has_rows=True, binary=True),
     "gguf": ListFormat(".gguf", _gguf, binary=True),
+    "speculators": ListFormat("", _speculators, has_rows=True, binary=True),
+    "tensorrt-edge-llm": ListFormat("", _tensorrt, has_rows=True, binary=True),
+    "executorch": ListFormat(".json", _executorch),
+    "rtp-llm": ListFormat(".json", _json),
 }
 """ids: a number per line. json: a list. vllm: fields of a request, for the kept tokens. llama.cpp:
 fields of a request to its server, which excludes all other rows. openai: the same by the least bias
 of OpenAI's API. sglang: the file of `--speculative-token-map`. eagle3: d2t and t2d. gguf: d2t.
+speculators: a directory with d2t-N.npy and t2d-N.npy. tensorrt-edge-llm: a directory with
+vocab_map.safetensors and reduced_vocab.json. executorch: an object from row to id, of
+`output_prune_map` and `input_prune_map`. rtp-llm: a list, `output_tokens.json` in a checkpoint.
 """
+
+
+def write_list(path: Path, content: bytes | Mapping[str, bytes]) -> None:
+    """Write the content of a list: a file, or a directory of files, whole or not at all."""
+    if isinstance(content, bytes):
+        write_bytes(path, content)
+        return
+    with atomic_directory(path) as beside:
+        for name, each in content.items():
+            write_bytes(beside / name, each)
 
 
 def list_format(name: str) -> ListFormat:

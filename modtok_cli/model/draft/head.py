@@ -10,7 +10,6 @@ The output matrix of a draft (R, d) has a row for each draft id. Layouts:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +26,9 @@ from modtok_cli.model.architecture.stored_model import (
     HfDirectory,
     refuse_adapter,
 )
-from modtok_cli.model.architecture.stored_tensors import StoredTensor, read_header
+from modtok_cli.model.architecture.stored_tensors import StoredTensor
 from modtok_cli.model.draft.formats import draft_map
+from modtok_cli.model.draft.list_files import read_list, targets_of
 from modtok_cli.model.hf.model_files import (
     WrittenModel,
     check_output,
@@ -37,7 +37,6 @@ from modtok_cli.model.hf.model_files import (
     left_out,
     write_object,
 )
-from modtok_cli.model.hf.slice_hf import read_ids
 from modtok_cli.model.hf.weight_files import (
     FLOATS,
     Cut,
@@ -56,7 +55,6 @@ _EAGLE = re.compile(r"(model\.)?(fc|midlayer)\.")
 _TABLE = re.compile(r"(.*\.)?(embed_tokens|wte|embed_in|word_embeddings)\.weight")
 # As Medusa's own code saves them, and as vLLM reads them.
 _MEDUSA = re.compile(r"(medusa_heads?\.)?\d+\.\d+\.weight|(model\.)?lm_heads\.\d+\.weight")
-_MAP = ("d2t", "t2d")
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class Draft:
     def _targets(self) -> Int64Array:
         rows = {head.shape[0] for head in self.heads}
         if "d2t" in self.tensors:
-            targets = mapped(self.tensors, self.size, self.path)
+            targets = targets_of(self.tensors, self.size, self.path)
             if rows != {len(targets)}:
                 raise ModtokError(
                     f"tensor 'd2t' has {len(targets):,} ids, the head {max(rows):,} rows",
@@ -167,69 +165,6 @@ class Draft:
         return cuts
 
 
-def mapped(tensors: Mapping[str, StoredTensor], size: int, where: Path) -> Int64Array:
-    """The target ids (n,) of a d2t of EAGLE-3, into a vocabulary of `size` tokens.
-
-    Raises:
-        ModtokError: it is something else, or t2d, the mask by id, names other tokens.
-        UsageError: t2d is of another vocabulary.
-    """
-    d2t, t2d = tensors["d2t"], tensors.get("t2d")
-    kind = {"I64": "<i8", "I32": "<i4"}.get(d2t.dtype)
-    if kind is None or len(d2t.shape) != 1:
-        raise ModtokError(f"tensor 'd2t' is {d2t.dtype} {d2t.shape}", where=where)
-    values = np.frombuffer(d2t.data().tobytes(), dtype=kind).astype(np.int64)
-    targets: Int64Array = values + np.arange(len(values))
-    if t2d is not None:
-        if t2d.shape != (size,):
-            raise UsageError(
-                f"is of a vocabulary of {t2d.nbytes:,} tokens, the draft's has {size:,}",
-                where=where,
-                remedy="make the list from the target of this draft",
-            )
-        named = np.flatnonzero(t2d.data() != 0)
-        if not np.array_equal(np.sort(targets), named):
-            common = len(np.intersect1d(targets, named))
-            raise ModtokError(
-                f"tensors 'd2t' and 't2d' name other tokens: {len(targets):,} and {len(named):,}, "
-                f"{common:,} of them the same",
-                where=where,
-                remedy="store in d2t each token's id less its place, as in modtok tokens --format "
-                "eagle3",
-            )
-    if len(np.unique(targets)) < len(targets) or not np.isin(targets, np.arange(size)).all():
-        raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=where)
-    return targets
-
-
-def read_list(path: Path, size: int) -> Int64Array:
-    """Ids of a list of `modtok tokens`, ascending: text, JSON, or d2t in safetensors.
-
-    Raises:
-        ModtokError: it is something else.
-        UsageError: it is of a vocabulary of other than `size` tokens.
-    """
-    if path.suffix == ".safetensors":
-        tensors = {tensor.name: tensor for tensor in read_header(path)[0]}
-        if not {*_MAP} <= tensors.keys():
-            raise ModtokError("has no d2t and t2d", where=path)
-        ids = mapped(tensors, size, path)
-    elif path.suffix in (".pt", ".pth"):
-        raise UsageError(
-            "modtok reads no pickled file", where=path, remedy="write the list with --format ids"
-        )
-    else:
-        ids = read_ids(path).astype(np.int64)
-    ids = np.unique(ids)
-    if ids[-1] >= size:
-        raise UsageError(
-            f"is of another vocabulary: the draft has {size:,} tokens, no token {ids[-1]}",
-            where=path,
-            remedy="make the list from the target of this draft",
-        )
-    return ids
-
-
 def cut_head(
     path: Path, wanted: Path, output: Path, *, force: bool = False, progress: Progress = SILENT
 ) -> HeadCut:
@@ -244,7 +179,7 @@ def cut_head(
     """
     check_output(output, NAME, force=force, kind="draft with fewer output rows")
     draft = Draft(path)
-    ids = read_list(wanted, draft.size)
+    ids = np.sort(read_list(wanted, draft.size))
     places = np.flatnonzero(np.isin(draft.targets, ids))
     places = places[np.argsort(draft.targets[places])]
     kept = draft.targets[places]

@@ -92,14 +92,19 @@ class Ranking:
 
 
 def coverage_rows(
-    vocabulary: DraftVocabulary, ranking: Ranking, held: Counts
+    vocabulary: DraftVocabulary,
+    ranking: Ranking,
+    held: Counts,
+    sizes: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each language and size: the share of held-out tokens that the list has.
+
+    By default sizes are powers of two, and all tokens.
 
     With a model's directory also `bytes`, of a head of these rows in 16 bits, and `milliseconds`,
     of its product with the hidden state of one token on this machine, in float32.
     """
-    sizes = ranking.sizes()
+    sizes = sizes or ranking.sizes()
     costs: list[dict[str, Any]] = [{} for _ in sizes]
     if vocabulary.width is not None:
         second = _seconds_per_row(vocabulary.width)

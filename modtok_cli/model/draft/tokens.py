@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
@@ -12,6 +15,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
 from modtok_cli.base.unused import Unused, uses
 from modtok_cli.model.draft.draft_vocabulary import Counts, DraftVocabulary
+from modtok_cli.model.draft.list_files import read_list
 from modtok_cli.model.draft.ranking import Ranking, coverage_rows
 from modtok_cli.model.hf.model_directory import ModelDirectory
 from modtok_cli.model.hf.slice_hf import TokenSelection
@@ -48,13 +52,16 @@ Mix = Annotated[
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("sizes"):
-        lists = ("size", "k", "coverage", "each", "format", "output")
+        lists = ("size", "k", "coverage", "each", "read", "include", "multiple", "format", "output")
         yield lists, "--sizes compares sizes"
+    elif values.get("read") is not None:
+        others = ("languages", "data", "k", "coverage", "size", "mix", "each")
+        yield (*others, *options_of(Reading)), "--read gives the list"
     elif values.get("size") is not None:
         yield ("k", "coverage"), "--size is the number of all tokens"
     elif is_modular(Path(values["model"])):
-        others = ("data", "k", "coverage", *options_of(Reading))
-        yield others, "without --size, languages have tokens already"
+        chosen = ("data", "k", "coverage", *options_of(Reading))
+        yield chosen, "without --size, languages have tokens already"
 
 
 @public
@@ -79,6 +86,25 @@ def tokens(
     each: Annotated[
         bool, Option("With --size, a list for each language and one for all, in the directory -o.")
     ] = False,
+    read: Annotated[
+        FilePath | None,
+        Option(
+            "Instead, the tokens of this list, in any of the formats but sglang.", metavar="LIST"
+        ),
+    ] = None,
+    include: Annotated[
+        FilePath | None,
+        Option("A list of tokens that must be in, such as the targets of a draft.", metavar="LIST"),
+    ] = None,
+    multiple: Annotated[
+        int | None,
+        Option(
+            "Lengthen the list to a multiple of N, by the next tokens in rank.",
+            metavar="N",
+            low=1,
+            high=MAX_BUDGET,
+        ),
+    ] = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[int] | dict[str, list[int]]:
@@ -96,6 +122,9 @@ def tokens(
     shorter list is the beginning of a longer one. Text may also be output of the model, such as the
     JSON lines of modtok generate.
 
+    With `read` it is a list of another program, which is checked: its ids are tokens of MODEL, each
+    once, and a warning names bytes and special tokens that it lacks.
+
     Returns:
         A list; with `each`, a list by language, and one of all as "all".
 
@@ -106,6 +135,8 @@ def tokens(
         >>> ids = modtok.tokens("tokenizer", "fi,en", data="data", size=400)
         >>> modtok.tokens("tokenizer", "fi,en", data="data", size=300) == ids[:300]
         True
+        >>> len(modtok.tokens("tokenizer", "fi,en", data="data", size=400, multiple=128))
+        512
 
     Raises:
         UsageError: an unknown language, neither a tokenizer nor a model, or a `size` without room
@@ -113,12 +144,21 @@ def tokens(
         ModtokError: a file is damaged, or a language has no text.
     """
     names = optional_languages(languages)
+    if read is not None:
+        return _of_list(str(model), path_of(read), include, multiple, progress)
     if size is None:
         for flag, given in (("--mix", mix is not None), ("--each", each)):
             if given:
                 raise UsageError("requires --size", where=flag, remedy="as in: --size 16384")
-        return _of_languages(Path(model), names, data, k, coverage, reading, progress)
+        ids = _of_languages(Path(model), names, data, k, coverage, reading, progress)
+        if include is not None or multiple is not None:
+            vocabulary = DraftVocabulary.open(str(model), progress)
+            ids = sorted(_completed(ids, vocabulary, include, multiple, progress))
+        return ids
     vocabulary = DraftVocabulary.open(str(model), progress)
+    if include is not None:
+        vocabulary.needed[_included(include, vocabulary)] = True
+    size += -size % (multiple or 1)
     used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
     counts = {name: kept for name, (kept, _) in used.items()}
     wanted = {name: ({name: counts[name]}, None) for name in counts} if each else {}
@@ -132,6 +172,63 @@ def tokens(
                 f"the other {size - ranking.used:,} of the list are in order of ids"
             )
     return lists if each else lists["all"]
+
+
+def _included(include: FilePath, vocabulary: DraftVocabulary) -> Int64Array:
+    """Ids of the list `include`, in its order.
+
+    Raises:
+        UsageError: one is no token of the vocabulary.
+    """
+    path = path_of(include)
+    ids = read_list(path, vocabulary.rows or len(vocabulary.tokens))
+    gaps = ids[ids >= len(vocabulary.tokens)].tolist() or ids[~vocabulary.tokens[ids]].tolist()
+    if gaps:
+        raise UsageError(
+            f"names id {gaps[0]}, which is no token of {vocabulary.name}",
+            where=path,
+            remedy="make the list from this model",
+        )
+    return ids
+
+
+def _of_list(
+    model: str, path: Path, include: FilePath | None, multiple: int | None, progress: Progress
+) -> list[int]:
+    """The tokens of a list of another program."""
+    vocabulary = DraftVocabulary.open(model, progress)
+    ids = _completed(_included(path, vocabulary).tolist(), vocabulary, include, multiple, progress)
+    missing = np.setdiff1d(np.flatnonzero(vocabulary.needed), ids)
+    if len(missing):
+        progress.warn(
+            f"{path}: lacks {len(missing):,} of the {vocabulary.needed.sum():,} bytes, special "
+            f"tokens and tokens of the chat template; the first is {missing[0]}"
+        )
+    return ids
+
+
+def _completed(
+    ids: list[int],
+    vocabulary: DraftVocabulary,
+    include: FilePath | None,
+    multiple: int | None,
+    progress: Progress,
+) -> list[int]:
+    """The list, then the tokens of `include`, then others in order of ids up to a multiple."""
+    wanted = [] if include is None else _included(include, vocabulary).tolist()
+    ids = [*ids, *sorted({*wanted} - {*ids})]
+    if missing := -len(ids) % (multiple or 1):
+        others = np.setdiff1d(np.flatnonzero(vocabulary.tokens), ids)
+        if len(others) < missing:
+            raise UsageError(
+                f"the vocabulary has {len(ids) + len(others):,} tokens, cannot list "
+                f"{len(ids) + missing:,}",
+                where="--multiple",
+                remedy="choose another multiple",
+            )
+        progress.note(f"lengthened by {missing:,} tokens in order of ids")
+        ids += others[:missing].tolist()
+    return ids
 
 
 def _of_languages(
@@ -175,6 +272,10 @@ def draft_coverage(
         ),
     ] = None,
     mix: Mix = None,
+    compare: Annotated[
+        FilePath | None,
+        Option("With --sizes, measure this list too, beside one of the same size.", metavar="LIST"),
+    ] = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -184,7 +285,8 @@ def draft_coverage(
     which the ranking then does not see.
 
     Returns:
-        A row for each language and size, see `model.draft.ranking.coverage_rows`.
+        A row for each language and size, see `model.draft.ranking.coverage_rows`. With `compare`,
+        rows have "list": the name of this file, or "ranked".
 
     Examples:
         >>> rows = modtok.draft_coverage("tokenizer", "fi,en", test="parallel")
@@ -204,7 +306,23 @@ def draft_coverage(
     if place is not None:
         others = vocabulary.count(place, [*kept], reading=reading, progress=progress)
         held = {name: counts for name, (counts, _) in others.items()}
-    return coverage_rows(vocabulary, Ranking.of(vocabulary, kept, mix), held)
+    ranking = Ranking.of(vocabulary, kept, mix)
+    if compare is None:
+        return coverage_rows(vocabulary, ranking, held)
+    ids = _included(compare, vocabulary)
+    if len(ids) < ranking.needed:
+        raise UsageError(
+            f"names {len(ids):,} tokens; a list of this model has at least {ranking.needed:,}",
+            where=path_of(compare),
+            remedy="add bytes and special tokens",
+        )
+    ranked = coverage_rows(vocabulary, ranking, held, [len(ids)])
+    rows = [{**row, "list": "ranked"} for row in ranked]
+    for row in ranked:
+        counts = held[row["language"]]
+        share = float(counts[ids].sum() / counts.sum())
+        rows.append({**row, "coverage": share, "list": path_of(compare).name})
+    return rows
 
 
 def model_rows(model: str) -> int:

@@ -175,7 +175,11 @@ def read_ids(path: Path) -> Int32Array:
     Raises:
         ModtokError: it is something else.
     """
-    text = read_file(path)
+    return ids_of(read_file(path), path)
+
+
+def ids_of(text: bytes, path: Path) -> Int32Array:
+    """`read_ids` of the content of a file."""
     try:
         ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
         if not ids or not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):

@@ -49,7 +49,19 @@ def knee(rows: Sequence[Row]) -> str:
 
 
 def tables(rows: Sequence[Row]) -> list[Summary]:
-    """Coverage by language and size; by size the mean, the least, and what the head costs."""
+    """Coverage by language and size; by size the mean, the least, and what the head costs.
+
+    Of rows with a list, coverage by language and list.
+    """
+    if "list" in rows[0]:
+        names = [*dict.fromkeys(row["list"] for row in rows)]
+        lines = [
+            {"language": language} | {row["list"]: row["coverage"] for row in group}
+            for (language,), group in grouped(rows, "language").items()
+        ]
+        shares = (Column(name, name, "ratio") for name in names)
+        title = f"Share of held-out tokens in lists of {rows[0]['draft_rows']:,} rows"
+        return [(title, lines, (Column("language", "lang"), *shares))]
     sizes = by_size(rows)
     lines = [
         {"language": language} | {str(row["draft_rows"]): row["coverage"] for row in group}
