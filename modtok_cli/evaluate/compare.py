@@ -40,7 +40,7 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.significance import holm, mcnemar, p_value
 from modtok_cli.evaluate.text_scores import corpus_metrics
-from modtok_cli.text.languages import optional_languages, target_of
+from modtok_cli.text.languages import optional_languages, split_pair
 
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
@@ -446,7 +446,7 @@ def _metrics(
         ]
         metrics[BITS] = _Metric(tables, BITS_DECLARED.of_sums, BITS_DECLARED)
     if key[0] == MT and all("output" in row and "reference" in row for row in rows):
-        metrics.update(_corpus_metrics(target_of(key[1]), systems))
+        metrics.update(_corpus_metrics((split_pair(key[1]) or (key[1],))[-1], systems))
     for name in rows[0]["scores"]:
         declaration = declared.get(name, ACCURACY)
         if declaration.aggregation not in AGGREGATES or any(

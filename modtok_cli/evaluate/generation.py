@@ -47,7 +47,7 @@ from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
 from modtok_cli.model.generate.decoding import generate
 from modtok_cli.model.generate.next_token import SamplingOptions
 from modtok_cli.model.generate.sliced_model import SlicedModel
-from modtok_cli.text.languages import is_language, normalize, split_pair, target_of, the_one
+from modtok_cli.text.languages import is_language, normalize, split_pair, the_one
 
 ALL = "all"
 LINE = "\n"
@@ -395,7 +395,7 @@ def generate_set(
     outputs = write(
         models, model, prompts, max_tokens=length, batch_size=settings.batch_size, label=name
     )
-    texts, target = [output.text for output in outputs], target_of(name)
+    texts, target = [output.text for output in outputs], (split_pair(name) or (name,))[-1]
     rows = [dict(task.scores(test.target, text)) for test, text in zip(tests, texts, strict=True)]
     in_language = models.in_language(target, texts)
     for row, value in zip(rows, in_language or (), strict=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import is_remote
-from modtok_cli.text.languages import bare, label_of_path, rest_of_name
+from modtok_cli.text.languages import bare, label_of_path, split_name
 from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.text_format import text_formats
 
@@ -149,8 +149,8 @@ class Directory:
             if path != file and (path.parent / _SAVED).exists():
                 return _SPLITS.get(path.name, path.name)
             for part in bare(path.name).split("."):
-                rest = rest_of_name(part)
-                match = _SPLIT.fullmatch(part) if rest is None else _AFTER_LABEL.fullmatch(rest)
+                found = split_name(part)
+                match = _AFTER_LABEL.fullmatch(found[1]) if found else _SPLIT.fullmatch(part)
                 if match:
                     return _SPLITS[match[1].lower()]
         return None
@@ -163,7 +163,8 @@ def variety_of_name(name: str) -> str:
     ['classical', 'rom', '']
     """
     usual = _OF_PARTS | {suffix[1:] for suffix in (*text_formats(), *SUFFIXES)}
-    words = re.split(r"[._-]", (rest_of_name(name) or "").lower())
+    _, rest = split_name(name) or ("", "")
+    words = re.split(r"[._-]", rest.lower())
     return "-".join(each for each in words if each not in usual and _WORD.fullmatch(each))
 
 

@@ -7,6 +7,14 @@ Scripts, regions and variants of BCP 47 count where they tell labels apart. A wo
 `zho_Hans.txt` and `zho_Hant.txt` has the labels `zh-Hans` and `zh-Hant`; one with only one of them
 has `zh`. A name finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`,
 `zho_Hant` finds `zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
+
+    what is given                      function
+    a code in any spelling             `canonical`: its label; `normalize`: the language only
+    a code of a user and labels        `matching`, the labels that it means; `the_one`, if it is one
+    labels of files                    `by_label`, `shortened`: the labels in use
+    the name of a file                 `label_of_path`; `split_name` as it is spelled
+    a list on the command line         `language_list`, `optional_languages`
+    a pair such as en-fr               `split_pair`
 """
 
 import re
@@ -232,9 +240,8 @@ def label_of_path(path: str | Path) -> str | None:
     parts = PurePath(path).parts
     if not parts:
         return None
-    label = code_of_name(parts[-1])
-    if label:
-        return canonical(label)
+    if found := split_name(parts[-1]):
+        return canonical(found[0])
     for directory in reversed(parts[-3:-1]):
         # A directory counts only if all of its name is a code of a language, maybe after a date
         # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
@@ -255,34 +262,21 @@ def bare(name: str) -> str:
     return name[before.end() :] if before else name
 
 
-def code_of_name(name: str) -> str | None:
-    """The label in a file name as it is spelled there; None without one.
-
-    >>> code_of_name("fra_Latn.devtest"), code_of_name("fr_test.txt"), code_of_name("EN.txt")
-    ('fra_Latn', 'fr', 'en')
-    >>> [code_of_name(name) for name in ("zh-Hant-000.jsonl", "be-tarask_a.txt", "x-law.gz")]
-    ['zh-Hant', 'be-tarask', 'x-law']
-    """
-    found = _code_and_rest(name)
-    return found and found[0]
-
-
-def rest_of_name(name: str) -> str | None:
-    """The rest of the field of a file name after the label; None without a label.
-
-    >>> [rest_of_name(name) for name in ("fr.txt", "zh-classical.txt", "c4-fr-validation.gz", "x")]
-    ['.txt', '-classical.txt', '-validation.gz', None]
-    """
-    found = _code_and_rest(name)
-    return found and found[1]
-
-
 def has_script(code: str) -> bool:
     """Whether `code` is a label with a script, which no word is: fra_Latn."""
-    return bool(_SCRIPT.fullmatch(code)) and code_of_name(code) is not None
+    return bool(_SCRIPT.fullmatch(code)) and split_name(code) is not None
 
 
-def _code_and_rest(name: str) -> tuple[str, str] | None:
+def split_name(name: str) -> tuple[str, str] | None:
+    """Split a file name into its label, as it is spelled there, and what follows in that field.
+
+    None if it has no label.
+
+    >>> [split_name(name) for name in ("fra_Latn.devtest", "fr_test.txt", "dev.fr.txt", "notes")]
+    [('fra_Latn', '.devtest'), ('fr', '_test.txt'), ('fr', '.txt'), None]
+    >>> [split_name(name) for name in ("zh-Hant-000.jsonl", "zh-classical.txt", "c4-fr-val.gz")]
+    [('zh-Hant', '-000.jsonl'), ('zh', '-classical.txt'), ('fr', '-val.gz')]
+    """
     fields = bare(name).split(".")
     # The first field, then the others, the last (a suffix) only as in dev.fra_Latn.
     last = len(fields) > 1 and not _SCRIPT.fullmatch(fields[-1])
@@ -340,8 +334,11 @@ def guess_language(name: str) -> str | None:
     """
     words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
     for word in (" ".join(words), *words[:1]):
-        if label := _codes_of_names().get(word) or code_of_name(word):
-            return normalize(label)
+        code = _codes_of_names().get(word)
+        if code is None and (found := split_name(word)):
+            code = normalize(found[0])
+        if code:
+            return code
     return None
 
 
@@ -419,16 +416,6 @@ def fits(one: str, other: str) -> bool:
     return (language, private) == (other_language, other_private) and all(
         not x or not y or x == y for x, y in zip(kind, other_kind, strict=True)
     )
-
-
-def target_of(pair: str) -> str:
-    """The language that a pair translates into.
-
-    >>> target_of("en-zh-Hant")
-    'zh-Hant'
-    """
-    languages = split_pair(pair)
-    return pair if languages is None else languages[1]
 
 
 def split_pair(pair: str) -> tuple[str, str] | None:

@@ -11,13 +11,13 @@ from modtok_cli.text.directory import Directory, variety_of_name
 from modtok_cli.text.languages import (
     by_label,
     canonical,
-    code_of_name,
     fits,
     guess_language,
     is_language,
     label_of_path,
     matching,
     shortened,
+    split_name,
     suggest,
     the_one,
 )
@@ -207,8 +207,8 @@ def _check_spelling(language: str, entries: Sequence[Path]) -> None:
     """
     seen: dict[tuple[str, str], Path] = {}
     for entry in sorted(entries):
-        if code := code_of_name(entry.name):  # else its directory names the language
-            seen.setdefault((code.lower(), variety_of_name(entry.name)), entry)
+        if found := split_name(entry.name):  # else its directory names the language
+            seen.setdefault((found[0].lower(), variety_of_name(entry.name)), entry)
     if len(seen) > 1:
         raise same_language(language, *list(seen.values())[:2])
 

@@ -10,7 +10,6 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import (
     by_label,
     canonical,
-    code_of_name,
     fits,
     is_language,
     label_of_path,
@@ -18,9 +17,9 @@ from modtok_cli.text.languages import (
     matching,
     normalize,
     shortened,
+    split_name,
     split_pair,
     subtags,
-    target_of,
     the_one,
 )
 from modtok_cli.tokenizer.modular_tokenizer import resolve
@@ -39,7 +38,8 @@ def test_a_label_names_its_files(label, rest):
     assert canonical(label) == label
     assert is_language(label)
     assert "-".join(filter(None, subtags(label))) == label
-    assert code_of_name(label + rest.split("/")[0]) == label
+    name = label + rest.split("/")[0]
+    assert split_name(name) == (label, name.removeprefix(label))
     assert canonical(label.replace("-", "_", 1 if "x-" not in label else 0)) == label
     assert normalize(normalize(label)) == normalize(label)
 
@@ -72,7 +72,6 @@ def test_a_name_means_what_it_does_not_contradict(name, known):
 @given(_PUBLIC, _PUBLIC)
 def test_pairs_of_labels(source, target):
     assert split_pair(f"{source}-{target}") == (source, target)
-    assert target_of(f"{source}-{target}") == target
     under = f"{source.replace('-', '_')}-{target.replace('-', '_')}"
     assert tuple(map(canonical, split_pair(under))) == (source, target)
 
