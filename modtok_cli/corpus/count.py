@@ -124,6 +124,7 @@ def corpus_count(
         if executor_options or tasks or workers or wait:
             flags = "--count-tasks, --workers, --wait and --executor-option"
             raise UsageError(f"{flags} require --executor")
+        check_no_jobs(Path(output) / ".corpus-count" / "logs")
         given: dict[str, Any] = {"data": data, "output": Path(output), "reading": reading}
         given |= {"memory": memory, "force": force, "progress": progress}
         return write_counts(names, threads=threads, **given)
