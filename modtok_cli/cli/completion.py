@@ -13,7 +13,7 @@ DATA, TOKENIZER = Path("data"), Path("tokenizer")
 
 
 def languages(ctx: Context, incomplete: str) -> list[str]:
-    """Comma-separated languages that the command can take.
+    """Return comma-separated languages that the command can take.
 
     Languages of its tokenizer if it reads no `--data`, else of the data and of the tokenizer;
     of data/ and tokenizer/ if there are none.
@@ -28,20 +28,20 @@ def languages(ctx: Context, incomplete: str) -> list[str]:
 
 
 def language(incomplete: str) -> list[str]:
-    """One language of data/ and tokenizer/."""
+    """Return one language of data/ and tokenizer/."""
     known = {*_of_tokenizer(TOKENIZER), *_of_data(DATA)}
     return [each for each in _in_list(incomplete, known) if "," not in each]
 
 
 def appended(ctx: Context, incomplete: str) -> list[str]:
-    """Comma-separated languages of the data that the tokenizer does not have."""
+    """Return comma-separated languages of the data that the tokenizer does not have."""
     values = ctx.params
     there = _of_tokenizer(Path(values.get("tokenizer") or values.get("output") or TOKENIZER))
     return _in_list(incomplete, set(_of_data(Path(values.get("data") or DATA))) - set(there))
 
 
 def tokenizers(incomplete: str) -> list[str]:
-    """Languages of a directory behind `DIR@`; without `@` the shell completes paths."""
+    """Return languages of a directory behind `DIR@`; without `@` the shell completes paths."""
     directory, at, chosen = incomplete.rpartition("@")
     known = _of_tokenizer(Path(directory)) if at else []
     if known and "," not in chosen:
@@ -50,7 +50,7 @@ def tokenizers(incomplete: str) -> list[str]:
 
 
 def _in_list(incomplete: str, values: Iterable[str]) -> list[str]:
-    """Continuations of a comma-separated list by values that are not in it yet.
+    """Return continuations of a comma-separated list by values that are not in it yet.
 
     >>> _in_list("en,f", ["en", "fi", "fr"])
     ['en,fi', 'en,fr']

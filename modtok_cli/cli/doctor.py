@@ -57,7 +57,7 @@ def doctor(settings_error: str = "") -> list[Finding]:
 
 
 def _gpus() -> list[tuple[str, str]]:
-    """GPUs as nvidia-smi reports them; torch is slow to import and may lack CUDA."""
+    """Return GPUs as nvidia-smi reports them; torch is slow to import and may lack CUDA."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     lines = []
     with suppress(OSError, subprocess.SubprocessError):
@@ -67,7 +67,7 @@ def _gpus() -> list[tuple[str, str]]:
 
 
 def _packages() -> list[Finding]:
-    """The base packages and each extra: versions, and what is missing or too old."""
+    """Return the base packages and each extra: versions, and what is missing or too old."""
     try:
         told = metadata("modtok")
     except PackageNotFoundError:
@@ -87,7 +87,7 @@ def _packages() -> list[Finding]:
 
 
 def _is_of(need: Requirement, extra: str) -> bool:
-    """Whether a requirement is of an extra on this Python, and not of the base."""
+    """Return whether a requirement is of an extra on this Python, and not of the base."""
 
     def holds(name: str) -> bool:
         return need.marker is None or need.marker.evaluate({"extra": name})

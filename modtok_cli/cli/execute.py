@@ -112,7 +112,7 @@ def _invoke(root: Any, session: Session) -> int:
 def explain(
     error: BaseException, root: Any, session: Session, every: Callable[[], Any] | None = None
 ) -> tuple[int, str]:
-    """Exit status and message of `error`."""
+    """Return the exit status and the message of `error`."""
     if isinstance(error, ModtokError):
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
         return error.exit_code, str(error) + (_see_help(root, session) if wants_help else "")
@@ -151,7 +151,7 @@ _LESS_MEMORY = {
 
 
 def memory_advice(command: Any) -> str:
-    """How a user can reduce the memory of a command: at most two of its own options."""
+    """Say how a user can reduce the memory of a command: at most two of its own options."""
     flags = {flag for param in getattr(command, "params", ()) for flag in param.opts}
     fitting = [words for flag, words in _LESS_MEMORY.items() if flag in flags]
     choices = [*fitting[:2], "a machine with more memory"]
@@ -223,7 +223,7 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
 
 
 def _commands_with(flag: str, root: Any) -> list[str]:
-    """The commands that have an option."""
+    """Return the commands that have an option."""
     from modtok_cli.cli.tree import nodes
 
     return [
@@ -250,7 +250,7 @@ def _perhaps(name: str, names: Iterable[str]) -> str:
 
 
 def _name(param: Any) -> str:
-    """`-k/--budget`, or `TEXT` of an argument."""
+    """Return `-k/--budget`, or `TEXT` of an argument."""
     if param.param_type_name == "argument":
         return str(param.metavar or param.name.upper())
     return "/".join(param.opts)

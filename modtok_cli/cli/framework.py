@@ -88,7 +88,7 @@ class Group(_WithHelp, TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Commands and groups in the order of `ORDER`."""
+        """Return commands and groups in the order of `ORDER`."""
         words = [name.split() for name in ORDER]
         places = [each[-1] if ctx.parent else each[0] for each in words]
         return sorted(self.commands, key=lambda name: [*places, name].index(name))
@@ -146,13 +146,13 @@ def _flags(option: Option) -> str:
 
 
 def source_of(ctx: typer.Context, name: str) -> str | None:
-    """Source of a parameter's value, as click names it."""
+    """Return the source of a parameter's value, as click names it."""
     source = ctx.get_parameter_source(name)
     return None if source is None else source.name
 
 
 def origin_of(ctx: typer.Context, name: str) -> str:
-    """`modtok.toml: ` for a value of that file, else ""."""
+    """Return `modtok.toml: ` for a value of that file, else ""."""
     return "modtok.toml: " if source_of(ctx, name) == "DEFAULT_MAP" else ""
 
 

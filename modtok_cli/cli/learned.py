@@ -32,7 +32,7 @@ def emit_report(report: BuildReport, *, title: str, json: bool) -> None:
 
 
 def columns_of(rows: list[dict[str, object]]) -> list[Column]:
-    """A column for every key; its form depends on the key or the first value.
+    """Return a column for every key; its form depends on the key or the first value.
 
     >>> [column.form for column in columns_of([{"language": "fi", "tokens": 3, "seconds": 1.5}])]
     ['text', 'int', 'seconds']

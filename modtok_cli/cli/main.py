@@ -112,7 +112,7 @@ _GROUPS = {"corpus": corpus, "eval": evaluate}
 
 @cache
 def command_tree(*only: str) -> Any:
-    """The click command of the whole tree, or of a tree with some commands of `ORDER`."""
+    """Return the click command of the whole tree, or of a tree with some commands of `ORDER`."""
     modules = [module.name for module in pkgutil.iter_modules(commands.__path__)]
     for module in map(_module, only) if only else modules:
         import_module(f"{commands.__name__}.{module}")  # declares its command
@@ -121,7 +121,7 @@ def command_tree(*only: str) -> Any:
 
 
 def listing() -> Any:
-    """The tree with what help lists: names, and the first lines of the files of commands."""
+    """Return the tree with what help lists: names, and the first lines of the files of commands."""
     listed = []
     for name in ORDER:
         path = Path(commands.__path__[0], f"{_module(name)}.py")
@@ -154,7 +154,7 @@ def _module(name: str) -> str:
 
 
 def _tree(args: Sequence[str]) -> Any:
-    """The tree, or what a command line needs of it.
+    """Return the tree, or what a command line needs of it.
 
     Declaring all commands takes longer than encoding a line. modtok.toml is checked against the
     commands that it names, and against all if one does not fit.

@@ -45,22 +45,22 @@ def escape(text: str) -> str:
 
 
 def bold(text: str) -> str:
-    """Literal words."""
+    """Set literal words."""
     return f"\\fB{escape(text)}\\fR"
 
 
 def italic(text: str) -> str:
-    """Placeholders."""
+    """Set placeholders."""
     return f"\\fI{escape(text)}\\fR"
 
 
 def page_name(path: tuple[str, ...]) -> str:
-    """`modtok-corpus-count`."""
+    """Return the name of a page: `modtok-corpus-count`."""
     return "-".join(("modtok", *path))
 
 
 def pages(root: object) -> dict[str, str]:
-    """File name → roff source, for `root` and every command below it (groups have no page)."""
+    """Return the roff source of each file, for `root` and all commands, not for groups."""
     every = list(nodes(root))
     shown = [node for node in every if not node.is_group or not node.path]
     return {f"{page_name(node.path)}.1": _page(node, shown) for node in shown}
@@ -130,7 +130,7 @@ def write_pages(directory: Path) -> list[Path]:
 
 
 def markdown_pages(root: object) -> dict[str, str]:
-    """Title such as `bpe-seq` or `corpus count` → Markdown, in the order of the help.
+    """Return the Markdown of each command by its title (`corpus count`), in the order of the help.
 
     Groups have no page: their commands do.
     """
@@ -165,7 +165,7 @@ def _table(title: str, lines: Iterable[Line]) -> Iterator[str]:
 
 
 def _markdown(text: str) -> str:
-    r"""Text as Markdown shows it literally, with flags as code.
+    r"""Return the text as Markdown shows it literally, with flags as code.
 
     >>> _markdown("DIR/<lang>.txt, src|tgt; see -t/--tokenizer")
     'DIR/&lt;lang&gt;.txt, src\\|tgt; see `-t/--tokenizer`'

@@ -32,7 +32,7 @@ MEANT = {
 
 
 def heading_of(word: str) -> str:
-    """The heading of a command or of a group, by its first word; "" for other words.
+    """Return the heading of a command or of a group, by its first word; "" for other words.
 
     >>> heading_of("eval"), heading_of("slice")
     ('Evaluate', 'Adapt and serve')

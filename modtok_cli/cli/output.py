@@ -51,7 +51,7 @@ def emit_rows(
 
 
 def wants_json(json: bool) -> bool:
-    """Whether results are JSON lines rather than tables."""
+    """Return whether results are JSON lines rather than tables."""
     return json or not (TABLES.get() or _is_terminal(sys.stdout))
 
 
@@ -123,7 +123,7 @@ def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """A row as a line of JSON."""
+    """Return a row as a line of JSON."""
     import orjson
 
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -135,7 +135,7 @@ def json_line(row: Mapping[str, Any]) -> bytes:
 
 
 def rounded(value: Any) -> Any:
-    """`value` with six significant digits of each number that is not whole."""
+    """Return `value` with six significant digits of each number that is not whole."""
     if isinstance(value, float) and not value.is_integer():
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):
@@ -146,7 +146,7 @@ def rounded(value: Any) -> Any:
 
 
 def _valid(value: Any) -> Any:
-    """`value` with bytes of names that are not UTF-8 escaped."""
+    """Return `value` with bytes of names that are not UTF-8 escaped."""
     if isinstance(value, str):
         return _SURROGATE.sub(lambda match: _escaped(match[0]), value)
     if isinstance(value, Path):
@@ -220,7 +220,7 @@ def _write(stream: Any, data: bytes) -> None:
 
 
 def output_error(error: OSError) -> ModtokError:
-    """The user's error for a failed write to standard output."""
+    """Return the user's error for a failed write to standard output."""
     remedy = (
         "free disk space or write to another file system" if error.errno == errno.ENOSPC else None
     )
@@ -230,7 +230,7 @@ def output_error(error: OSError) -> ModtokError:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, with control characters escaped.
+    """Return `text` on one line, with control characters escaped.
 
     >>> one_line("a\\n  b\\x1b[1m")
     'a b\\\\x1b[1m'
@@ -239,7 +239,7 @@ def one_line(text: str) -> str:
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:
-    """`text` with the characters escaped that a terminal could execute or reorder text by.
+    """Return `text` with the characters escaped that a terminal could execute or reorder text by.
 
     Escapes control characters (C0, DEL, C1), line and paragraph separators, bidirectional
     embeddings, and bytes that are not UTF-8, except those in `keep`. Everything that comes from
@@ -314,7 +314,7 @@ def _print_table(
 
 
 def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows with paths of texts and tokenizers shortened to their last part, where unique."""
+    """Return rows with paths of texts and tokenizers shortened to their last part, where unique."""
     short = {}
     for key in ("text", "tokenizer"):
         names = [row[key] for row in rows if isinstance(row.get(key), str)]
@@ -345,7 +345,7 @@ def _empty_table(title: str, **options: Any) -> Any:
 
 
 def _stacked(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
-    """A line for each cell, for a terminal that is narrower than the columns."""
+    """Return a line for each cell, for a terminal that is narrower than the columns."""
     from rich.text import Text
 
     table = _empty_table(title, show_header=False)

@@ -148,7 +148,7 @@ def _bars() -> Bars:
 
 
 def done_of(done: float, total: float | None, unit: str) -> str:
-    """Completed and total amount.
+    """Return the completed and total amount.
 
     >>> done_of(1200, 24000, "tokens"), done_of(900, 10_240, "B"), done_of(7, None, "tokens")
     ('1,200/24,000 tokens', '900 B/10.2 kB', '7 tokens')
@@ -164,7 +164,7 @@ def done_of(done: float, total: float | None, unit: str) -> str:
 
 
 def rate_of(speed: float | None, unit: str) -> str:
-    """Amount per second; "" where it is not known, or says nothing.
+    """Return the amount per second; "" where it is not known, or says nothing.
 
     >>> rate_of(2_500_000, "B"), rate_of(0.25, "rounds"), rate_of(3, "%")
     ('2.5 MB/s', '0.25 rounds/s', '')
@@ -177,7 +177,7 @@ def rate_of(speed: float | None, unit: str) -> str:
 
 
 def left_of(left: float | None, elapsed: float | None, total: float | None) -> str:
-    """Remaining time, or the time so far of a task without a total.
+    """Return the remaining time, or the time so far of a task without a total.
 
     >>> left_of(75, 3, 100), left_of(None, 3, 100), left_of(None, 3725.4, None)
     ('ETA 1:15', 'ETA -:--', '1:02:05')
@@ -194,7 +194,7 @@ def _clock(seconds: float) -> str:
 
 
 def format_amount(value: float) -> str:
-    """A short count for a bar.
+    """Return a short count for a bar.
 
     >>> format_amount(1_234_567), format_amount(24_000)
     ('1.2 M', '24,000')

@@ -90,7 +90,7 @@ class Session:
 
 
 def _is_redirected() -> bool:
-    """Whether standard output is a file in `results/`."""
+    """Return whether standard output is a file in `results/`."""
     try:
         own = os.fstat(sys.stdout.fileno())
         return any(os.path.samestat(own, file.stat()) for file in _RESULTS.iterdir())
@@ -99,7 +99,7 @@ def _is_redirected() -> bool:
 
 
 def stdin_holds_data() -> bool:
-    """Whether standard input is a pipe or a file, as in `modtok extract … | modtok nsl …`.
+    """Return whether standard input is a pipe or a file, as in `modtok extract … | modtok nsl …`.
 
     False for a terminal, `/dev/null` and a closed standard input.
     """

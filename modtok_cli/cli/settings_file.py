@@ -45,7 +45,7 @@ _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false
 
 
 def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
-    """Defaults of every command below `root` from `modtok.toml`, nested by command words.
+    """Return defaults of every command below `root` from `modtok.toml`, nested by command words.
 
     Returns {} without a file; e.g. {"bpe-seq": {"k": 16000}}.
 
@@ -80,7 +80,7 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
 
 
 def named(commands: Iterable[str]) -> list[str]:
-    """The commands (`bpe-seq`, `corpus count`) that `modtok.toml` names."""
+    """Return the commands (`bpe-seq`, `corpus count`) that `modtok.toml` names."""
     try:
         tables = _read(Path(FILE))
     except UsageError:  # `load_settings` says what is wrong
@@ -92,7 +92,7 @@ def named(commands: Iterable[str]) -> list[str]:
 
 
 def ignored_variables(commands: Iterable[str]) -> list[str]:
-    """Variables of the environment that look like options of the commands (`MODTOK_BPE_SEQ_K`).
+    """Return environment variables that look like options of commands (`MODTOK_BPE_SEQ_K`).
 
     None in a rank that modtok has started, and in ranks but the first: one process says it.
     """
@@ -113,13 +113,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _keys(node: Node) -> dict[str, Any]:
-    """The options of a command by key."""
+    """Return the options of a command by key."""
     params = node.command.params
     return {p.name: p for p in params if p.param_type_name == "option" and not p.hidden}
 
 
 def _spellings(keys: dict[str, Any]) -> dict[str, str]:
-    """Keys by what else they may be called: flags, with hyphens too."""
+    """Return keys by what else they may be called: flags, with hyphens too."""
     return {
         word: key
         for key, param in keys.items()
@@ -224,7 +224,7 @@ def _no_table(name: str, value: Any) -> UsageError:
 
 
 def _section_of(key: str) -> str:
-    """The section of a recipe that has a key; "" if none has."""
+    """Return the section of a recipe that has a key; "" if none has."""
     from modtok_cli.training.settings import OPTIONS
 
     return OPTIONS[key].section if key in OPTIONS else ""

@@ -36,7 +36,7 @@ class Line:
 
 
 def options_of_command(command: Any) -> Mapping[str, Option]:
-    """Options that a command declares, by parameter; groups have none."""
+    """Return options that a command declares, by parameter; groups have none."""
     return getattr(command.callback, "options", {})
 
 
@@ -64,7 +64,7 @@ def describe(param: Any, ctx: Any) -> Line:
 
 
 def keys_of_command(command: Any) -> list[Line]:
-    """The keys of a recipe that have no flag, as lines of their own panel."""
+    """Return the keys of a recipe that have no flag, as lines of their own panel."""
     return [
         Line(
             name=option.name,
@@ -80,7 +80,7 @@ def keys_of_command(command: Any) -> list[Line]:
 
 
 def by_panel(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    """Arguments, options and then groups of options, by title; none is empty."""
+    """Return arguments, options and then groups of options, by title; none is empty."""
     panels: dict[str, list[Line]] = {"Arguments": [], "Options": []}
     for line in lines:
         title = "Arguments" if line.is_argument else line.panel or "Options"
@@ -146,7 +146,7 @@ class Node:
 
 
 def nodes(root: Any) -> Iterator[Node]:
-    """The root and every group and command below it, in the order of the help."""
+    """Yield the root and every group and command below it, in the order of the help."""
 
     def walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Node]:
         name = path[-1] if path else "modtok"

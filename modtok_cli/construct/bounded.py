@@ -110,7 +110,7 @@ class BoundedCounts:
         )
 
     def corpus(self, language: str) -> Corpus:
-        """Description of the text of a language."""
+        """Return the description of the text of a language."""
         header = read_header(self._paths[language])
         return Corpus(header.fingerprint, **vars(header.size))
 

@@ -53,7 +53,7 @@ class Separate(Learner):
     suffixes: ClassVar[tuple[str, ...]]
 
     def check_output(self, destination: Destination, languages: Sequence[str]) -> PlainFiles | None:
-        """As of a modular directory: each file has the settings of its learner."""
+        """Return the existing files with the settings of this learner; None to build them."""
         place = destination.path
         refuse_others(place, self._is_ours)
         if destination.force or is_vacant(place):
@@ -106,7 +106,7 @@ class Joint(Learner):
         return [{"language": ",".join(output.languages), "tokens": output.size, **left_out}]
 
     def result(self, work: Work) -> ModularTokenizer:
-        """A tokenizer directory in which every token belongs to every language."""
+        """Return a tokenizer directory in which every token belongs to every language."""
         return self.made(self._learned, work)
 
 
@@ -139,7 +139,7 @@ class SeparateBpe(Separate):
             return plain_json(language, counts, self.k, grown.merges, grown.frequency, facts)
 
     def result(self, work: Work) -> PlainFiles:
-        """The files `<lang>.json`."""
+        """Return the files `<lang>.json`."""
         return PlainFiles(
             {f"{language}.json": data for language, data in self._made.items()},
             {
@@ -224,7 +224,7 @@ def bpe(
 
 
 def plain_row(model: Mapping[str, Any]) -> dict[str, int]:
-    """Figures of the "model" of a plain file."""
+    """Return figures of the "model" of a plain file."""
     return {"tokens": len(model["vocab"]), **model["modtok"].get("left_out", {})}
 
 

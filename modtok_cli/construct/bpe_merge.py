@@ -64,7 +64,7 @@ class UnitedBpe(Learner):
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
-        """The settings of `base`; with superwords it splits text into phrases, not into words."""
+        """Return the settings of `base`; with superwords the pre-tokenizer is not its own."""
         settings = super().settings_of(base)
         if base.settings.get("superwords"):
             settings["pretokenizer"] = BPE.name
@@ -98,7 +98,7 @@ class UnitedBpe(Learner):
             )
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
-        """Alphabetical; the result does not depend on it."""
+        """Sort the languages; the result does not depend on their order."""
         return sorted(languages)
 
     def start(self, base: ModularTokenizer) -> None:
@@ -106,7 +106,7 @@ class UnitedBpe(Learner):
         self._base = base
 
     def state(self) -> JournalState:
-        """The tokens of the languages so far."""
+        """Return the tokens of the languages so far."""
         arrays: dict[str, Any] = {}
         for name, language in self._languages.items():
             data, offsets = flatten(language.tokens)
@@ -165,7 +165,7 @@ class UnitedBpe(Learner):
         return tokens, round(time.perf_counter() - began, 3)
 
     def result(self, work: Work) -> ModularTokenizer:
-        """The union of all languages, after the languages of the extended tokenizer."""
+        """Return the union of all languages, after the languages of the extended tokenizer."""
         base = self._base
         start = None if base is None else (base.learned(), base.token_counts)
         languages = {name: self._languages[name] for name in sorted(self._languages)}
@@ -174,12 +174,12 @@ class UnitedBpe(Learner):
         return self.made(learned, work, pretokenizer=pretokenizer, token_counts=token_counts)
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of one language, superwords, size of T."""
+        """Return tokens, tokens of one language, superwords, size of T."""
         superwords = members_of(output, output.superwords)
         return united_rows(output, "superwords", superwords)
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
-        """The other languages keep their tokens, in the same order."""
+        """Remove languages; the others keep their tokens, in the same order."""
         learned, token_counts = without((base.learned(), base.token_counts), removed)
         return ModularTokenizer.from_learned(
             learned,
@@ -195,7 +195,7 @@ class UnitedBpe(Learner):
 
 
 def members_of(output: ModularTokenizer, which: BoolArray) -> dict[str, int]:
-    """How many of the tokens `which` (V,) each language has."""
+    """Return how many of the tokens `which` (V,) each language has."""
     members = output.token_membership
     return {name: int((members[:, i] & which).sum()) for i, name in enumerate(output.languages)}
 
@@ -203,7 +203,7 @@ def members_of(output: ModularTokenizer, which: BoolArray) -> dict[str, int]:
 def united_rows(
     output: ModularTokenizer, name: str, of_name: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Tokens of each language, tokens of one language only, `of_name`, size of T."""
+    """Return tokens of each language, tokens of one language only, `of_name`, size of T."""
     members = output.token_membership
     own = members_of(output, members.owners() == 1)
     return [

@@ -82,7 +82,7 @@ class SequentialBpe(Learner):
         )
 
     def workers(self, threads: int) -> int:
-        """One thread less than there are, since the calling thread learns."""
+        """Leave one thread to the caller, which learns."""
         return max(1, super().workers(threads) - 1)
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:

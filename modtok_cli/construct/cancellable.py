@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def results_of(futures: Mapping[str, Future[Result]]) -> dict[str, Result]:
-    """All results, in the order of `futures`; raises as soon as any of them fails."""
+    """Return all results, in the order of `futures`; raise as soon as any of them fails."""
     done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
     for future in futures.values():
         if future in done:

@@ -16,7 +16,7 @@ from modtok_cli.tokenizer.manifest import Corpus
 
 
 def corpus_of(counts: WordCounts) -> Corpus:
-    """Description of a text in the manifest of the tokenizer that was learned from it."""
+    """Describe a text in the manifest of the tokenizer that is learned from it."""
     return Corpus(counts.fingerprint(), **vars(counts.size))
 
 
@@ -44,7 +44,7 @@ def count_language(
     progress: Progress,
     pretokenizer: PreTokenizer = BPE,
 ) -> WordCounts:
-    """Word counts of one language, without overlong words, which give a warning.
+    """Return word counts of one language, without overlong words; warn of them.
 
     Raises:
         ModtokError: the files cannot be read, or contain no text.
@@ -56,7 +56,7 @@ def count_language(
 
 
 def no_text(language: str, paths: Sequence[Path]) -> ModtokError:
-    """The error for files without text."""
+    """Return the error for files without text."""
     return ModtokError(
         f"the text of language '{language}' is empty",
         where=", ".join(map(str, paths)),
@@ -65,7 +65,7 @@ def no_text(language: str, paths: Sequence[Path]) -> ModtokError:
 
 
 def to_learn_from(language: str, counts: WordCounts, progress: Progress) -> WordCounts:
-    """The table without words of more than `LONGEST_WORD` bytes, which give a warning."""
+    """Return the table without words of more than `LONGEST_WORD` bytes; warn of them."""
     short = np.diff(counts.offsets) <= LONGEST_WORD
     dropped = len(short) - int(short.sum())
     if not dropped:

@@ -60,7 +60,7 @@ _MARGIN = 256
 
 
 def is_published(path: Path) -> bool:
-    """Whether a tokenizer to extend is a file of another program, adopted or not."""
+    """Return whether a tokenizer to extend is a file of another program, adopted or not."""
     if is_modular(path):
         return ModularTokenizer.load(path).segmentation == Library.name
     path = Path(split_pattern(str(path))[0])
@@ -181,7 +181,7 @@ def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
 
 
 def _columns(tokenizer: ModularTokenizer) -> dict[str, BoolArray]:
-    """The tokens of each language, (V,) bool."""
+    """Return the tokens of each language, (V,) bool."""
     members = tokenizer.token_membership
     return {name: members[:, place] for place, name in enumerate(tokenizer.languages)}
 
@@ -193,7 +193,7 @@ def _padded(columns: Mapping[str, BoolArray], size: int) -> dict[str, BoolArray]
 
 
 def _with_specials(file: TokenizerFile, specials: Sequence[str]) -> TokenizerFile:
-    """The file with special tokens that the model has, each as `NAME=ID`."""
+    """Return the file with special tokens that the model has, each as `NAME=ID`."""
     refuse_joined(specials)
     taken, added = {*file.ids.values()}, []
     for text in specials:
@@ -209,7 +209,7 @@ def _with_specials(file: TokenizerFile, specials: Sequence[str]) -> TokenizerFil
 
 
 def _first_id(base: ModularTokenizer, source: Path) -> int:
-    """The first id of new tokens.
+    """Return the first id of new tokens.
 
     A rank file lists no special tokens: their ids in the model may follow its own.
     """
@@ -228,7 +228,7 @@ def _first_id(base: ModularTokenizer, source: Path) -> int:
 
 
 def _splits(file: TokenizerFile) -> PreTokenizer:
-    """How words of text are found, ours or the library's."""
+    """Return how words of text are found, ours or the library's."""
     remedy = "learn another tokenizer and give it to the model: modtok transplant"
     if has_model(file.document):
         remedy = f"grow the tokenizer.json of the same model, or {remedy}"
@@ -258,8 +258,7 @@ def _grown(
     first: int,
     progress: Progress,
 ) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
-    """The file with the tokens of a language, from the id `first` on, a row of figures, and the
-    tokens that the language uses."""
+    """Add the tokens of a language from the id `first` on; with a row, and the tokens it uses."""
     merges = _learned(file, language, counts, k, max_unspaced, progress)
     grown = extended(file, merges, first)
     ids, _ = segmented(Library(grown), counts)
@@ -290,7 +289,7 @@ def _learned(
     max_unspaced: int,
     progress: Progress,
 ) -> list[tuple[str, str]]:
-    """The new merges, by the names of their parts: at most k."""
+    """Return the new merges, by the names of their parts: at most k."""
     ids, offsets = segmented(Library(file), counts)
     apart = file.added.copy()  # what no merge joins
     if file.form.of_characters:
@@ -334,7 +333,7 @@ def _learned(
 
 @cache
 def _digit() -> bytes:
-    """A pattern of the bytes of a decimal digit of any script."""
+    """Return a pattern of the bytes of a decimal digit of any script."""
     lasts: dict[bytes, bytes] = {}
     for digit in re.findall(r"\d", "".join(map(chr, range(sys.maxunicode)))):
         *start, last = digit.encode()
@@ -384,7 +383,7 @@ def _cut(
 
 
 def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Array]:
-    """Strings of all tokens, (B,) uint8 and (V + 1,) int64, as joining tokens joins them.
+    """Return strings of all tokens, (B,) uint8 and (V + 1,) int64, as joining tokens joins them.
 
     A token that merging does not reach has one that no merge makes, as has one that is `apart`.
     """
@@ -401,8 +400,10 @@ def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Ar
 def extended(
     file: TokenizerFile, merges: list[tuple[str, str]], first: int | None = None
 ) -> TokenizerFile:
-    """The file with more merges, whose results get the ids from `first` on, by default those after
-    all others; without truncation and padding of texts."""
+    """Append merges, whose results get the ids from `first` on, by default after all others.
+
+    The result neither truncates nor pads texts.
+    """
     model: Mapping[str, Any] = file.document["model"]
     rows, vocab = list(model["merges"]), dict(model["vocab"])
     for index, (left, right) in enumerate(merges, file.size if first is None else first):

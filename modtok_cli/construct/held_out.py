@@ -38,7 +38,7 @@ class HeldOut:
 
     @staticmethod
     def read(files: Sequence[Path], reading: Reading, pretokenizer: PreTokenizer) -> HeldOut:
-        """The documents whose CRC-32 is a multiple of ten; none of tables of word counts."""
+        """Return the documents whose CRC-32 is a multiple of ten; none of tables of word counts."""
         counter, plain, seen = WordCounter(pretokenizer), WordCounter(BPE), 0
         for file in files:
             if is_table(file) or seen >= _MOST:
@@ -57,7 +57,7 @@ class HeldOut:
     def tokens_per_word(
         self, file: TokenizerFile, grown: TokenizerFile, counts: WordCounts
     ) -> tuple[float, ...]:
-        """By a file, the file that grew from it by all text, and the subset of the other documents.
+        """Count by a file, the file that grew from it by all text, and a subset of the other text.
 
         The subset has what words of `counts` use that are not of these documents alone.
         """
@@ -86,7 +86,7 @@ def row_of(
     counts: WordCounts,
     progress: Progress,
 ) -> dict[str, float]:
-    """The fields of a report, {} without words; warns if the subset takes more than the file."""
+    """Return fields of a report, {} without words; warn if the subset takes more than the file."""
     if not held.words:
         return {}
     found = dict(zip(_NAMES, held.tokens_per_word(*files, counts), strict=True))
@@ -100,7 +100,7 @@ def row_of(
 
 
 def split_only(counts: WordCounts) -> WordCounts:
-    """The words without documents with added tokens, which the pre-tokenizer does not split."""
+    """Leave out documents with added tokens, which the pre-tokenizer does not split."""
     is_whole = counts.pretokenizer.is_whole
     if is_whole is None:
         return counts
@@ -108,6 +108,6 @@ def split_only(counts: WordCounts) -> WordCounts:
 
 
 def segmented(segmenter: Library, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
-    """The unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
+    """Return the unique words of a text as ids: (N,) int32 and their offsets (W + 1,) int64."""
     handle = segmenter.by_merges()
     return handle.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])

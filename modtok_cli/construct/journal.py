@@ -36,7 +36,7 @@ class JournalState:
 
 
 def journal_path(output: Path) -> Path:
-    """Directory of the journal of an output."""
+    """Return the directory of the journal of an output."""
     return output.parent / f".{output.name}.resume"
 
 
@@ -78,7 +78,7 @@ class JournalDir:
         self._unsaved = 0.0
 
     def read(self) -> JournalState | None:
-        """The content to resume from; None if missing, damaged, or of another build."""
+        """Return the content to resume from; None if missing, damaged, or of another build."""
         from safetensors.numpy import load
 
         try:
@@ -104,7 +104,7 @@ class JournalDir:
             return None
 
     def due(self, work: float = 0.0) -> bool:
-        """Whether a kill would lose enough work to write the journal now.
+        """Return whether a kill would lose enough work to write the journal now.
 
         `work`: seconds that the last piece of work took. Pieces that run in parallel add up
         to more than the time since the last write.

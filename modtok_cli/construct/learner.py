@@ -38,7 +38,7 @@ class LearnedTokenizer(Protocol):
 
 
 def left_out_of(corpus: Corpus | None) -> dict[str, int]:
-    """The fields of a row about words that were left out of a corpus."""
+    """Return the fields of a row about words that were left out of a corpus."""
     if corpus is None or corpus.left_out is None:
         return {}
     plain = ("min_count", "sample_weight", "certain_merges")
@@ -63,7 +63,7 @@ class Learner(LearnerSettings, ABC):
     def made(
         self, learned: LearnedMerges | LearnedPieces, work: Work, **others: Any
     ) -> ModularTokenizer:
-        """The tokenizer of what was learned; `others` as in `ModularTokenizer.from_learned`."""
+        """Make the tokenizer; `others` as in `ModularTokenizer.from_learned`."""
         others = {"pretokenizer": self.pretokenizer, "settings": self.recorded(), **others}
         return ModularTokenizer.from_learned(
             learned, algorithm=self.algorithm, k=self.k, corpora=work.words.corpora, **others
@@ -79,13 +79,13 @@ class Learner(LearnerSettings, ABC):
         check_specials(self.specials)
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
-        """Order in which to learn `languages`; `requested`: as the user listed them."""
+        """Return the order in which to learn `languages`; `requested`: as the user listed them."""
         return list(languages)
 
     def check_output(
         self, destination: Destination, languages: Sequence[str]
     ) -> LearnedTokenizer | None:
-        """The output that exists with the same settings; None to build it.
+        """Return the output that exists with the same settings; None to build it.
 
         Raises:
             UsageError: the output exists and differs, and `force` was not given.
@@ -93,7 +93,7 @@ class Learner(LearnerSettings, ABC):
         return check_modular(destination, self, languages, ordered=False)
 
     def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
-        """Of all that describes this build, what a journal must agree with to be used."""
+        """Select from all that describes a build the part that a journal must agree with."""
         return everything
 
     def start(self, base: ModularTokenizer) -> None:
@@ -106,12 +106,12 @@ class Learner(LearnerSettings, ABC):
 
     @abstractmethod
     def result(self, work: Work) -> LearnedTokenizer:
-        """The learned tokenizer."""
+        """Return the learned tokenizer."""
 
     @abstractmethod
     def rows(self, output: Any) -> list[dict[str, Any]]:
-        """A row of figures per language; of the output alone, so that it is told again."""
+        """Return a row of figures per language, from the output alone."""
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
-        """`base` without some of its languages."""
+        """Return `base` without some of its languages."""
         raise UsageError(f"{self.algorithm} cannot remove languages", where="--remove")

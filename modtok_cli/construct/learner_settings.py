@@ -43,7 +43,7 @@ class LearnerSettings:
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
-        """The settings that an existing tokenizer was learned with.
+        """Return the settings that an existing tokenizer was learned with.
 
         Segmentation and pre-tokenizer are recorded outside of its settings.
         """
@@ -51,13 +51,13 @@ class LearnerSettings:
         return {**cls.optional, **base.settings, **elsewhere}
 
     def recorded(self) -> dict[str, Any]:
-        """Settings as the manifest records them."""
+        """Return settings as the manifest records them."""
         settings = vars(self.settings)
         absent = {name for name, value in self.optional.items() if settings.get(name) == value}
         return {name: settings[name] for name in settings if name not in _UNRECORDED | absent}
 
     def provenance(self) -> dict[str, Any]:
-        """The record of its learner in a file of a plain tokenizer."""
+        """Return the record of its learner in a file of a plain tokenizer."""
         names = {"algorithm": self.algorithm, "pretokenizer": self.pretokenizer.name}
         return {**names, "specials": list(self.specials), **self.recorded()}
 
@@ -82,11 +82,11 @@ class LearnerSettings:
         return "merges"
 
     def workers(self, threads: int) -> int:
-        """Number of threads of the pool."""
+        """Return the number of threads of the pool."""
         return threads
 
     def state(self) -> JournalState | None:
-        """The state that the journal must keep to resume from here; None: nothing."""
+        """Return the state that the journal must keep to resume from here; None: nothing."""
         return None
 
     def restore(self, saved: JournalState) -> list[str]:

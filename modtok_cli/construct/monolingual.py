@@ -26,7 +26,7 @@ def reference_json(
     max_unspaced: int = MAX_UNSPACED,
     progress: Progress = SILENT,
 ) -> bytes:
-    """A plain BPE of one language as `tokenizer.json`.
+    """Return a plain BPE of one language as `tokenizer.json`.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
     which `measure.references` identifies the language of a line.
@@ -43,7 +43,7 @@ def reference_json(
 
 
 def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges) -> bytes:
-    """As `reference_json`, from a plain BPE of the same counts with more than k tokens.
+    """Return the same as `reference_json` from a longer plain BPE of the same counts.
 
     Its first k tokens are those that learning to k gives; only their frequencies are counted
     again.
@@ -66,7 +66,7 @@ def plain_json(
     frequency: npt.NDArray[np.int64],
     facts: Mapping[str, Any] = NONE,
 ) -> bytes:
-    """The `tokenizer.json` of a plain BPE of the words; arguments as of `with_counts`."""
+    """Return the `tokenizer.json` of a plain BPE of the words; arguments as of `with_counts`."""
     vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
     rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
     return with_counts(Subtokenizer(rules, languages=[language]), counts, k, frequency, facts)
@@ -79,7 +79,7 @@ def with_counts(
     frequency: npt.NDArray[np.int64],
     facts: Mapping[str, Any] = NONE,
 ) -> bytes:
-    """The `tokenizer.json` of a language, with how often each token occurs in `counts`, (V,).
+    """Return the `tokenizer.json` of a language, with the `frequency` of each token in `counts`.
 
     `facts`: further ones, in a file that is an output.
     """

@@ -25,7 +25,7 @@ def check_modular(
     *,
     ordered: bool,
 ) -> ModularTokenizer | None:
-    """The modular directory that exists with these settings; None to build it.
+    """Return the modular directory that exists with these settings; None to build it.
 
     Settings that it records beyond the learner's are results, and are not compared.
     The order of the languages is compared if `ordered`.

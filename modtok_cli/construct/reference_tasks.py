@@ -44,7 +44,7 @@ class ReferenceTasks:
             self._pending[language] = self._submit(call), call
 
     def all(self) -> dict[str, bytes]:
-        """References of all languages so far; waits for those in progress, and makes the others."""
+        """Wait for references in progress, make the others, and return all so far."""
         for language, (future, call) in reversed(list(self._pending.items())):
             self.ready[language] = result_of(future, call)
             del self._pending[language]

@@ -133,7 +133,7 @@ class BuildReport:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, each with the path and the signature of the output."""
+        """Return the rows, each with the path and the signature of the output."""
         return [
             {**line, "output": str(self.output), "signature": self.signature} for line in self.lines
         ]

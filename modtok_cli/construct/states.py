@@ -35,7 +35,7 @@ class UnigramState:
         self._em: tuple[str, Estimate] | None = None
 
     def model(self, language: str, counts: WordCounts) -> LearnedPieces | None:
-        """The model of this language if it was learned from this text."""
+        """Return the model of this language if it was learned from this text."""
         fingerprint, model = self._models.get(language, ("", None))
         return model if model is not None and fingerprint == counts.fingerprint() else None
 
@@ -44,7 +44,7 @@ class UnigramState:
         self._models[language] = (counts.fingerprint(), model)
 
     def em(self, mark: str) -> Estimate | None:
-        """The state of EM, if it is of this `mark`."""
+        """Return the state of EM, if it is of this `mark`."""
         return self._em[1] if self._em is not None and self._em[0] == mark else None
 
     def set_em(self, mark: str, state: Estimate) -> None:
@@ -52,7 +52,7 @@ class UnigramState:
         self._em = (mark, state)
 
     def to_kept(self) -> JournalState:
-        """All of it, for a journal."""
+        """Return everything that a journal keeps."""
         arrays: dict[str, Any] = {}
         notes: dict[str, Any] = {"models": {}, "em": None}
         for language, (fingerprint, model) in dict(self._models).items():
@@ -115,7 +115,7 @@ def _models_of(
 
 
 def _is_valid(model: LearnedPieces) -> bool:
-    """Whether shapes and types are those of `LearnedPieces`; the core trusts them."""
+    """Return whether shapes and types are those of `LearnedPieces`; the core trusts them."""
     data, offsets, scores = model.token_data, model.token_offsets, model.scores
     return (
         [array.dtype.name for array in (data, offsets, scores)] == ["uint8", "int64", "float64"]
@@ -142,7 +142,7 @@ def _em_of(saved: JournalState) -> tuple[str, Estimate] | None:
 
 
 def merges_to_arrays(learned: LearnedMerges) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of learned merges; languages and special tokens are stored elsewhere."""
+    """Return the arrays of learned merges; languages and special tokens are stored elsewhere."""
     return {
         "token_data": learned.token_data,
         "token_offsets": learned.token_offsets,
@@ -155,7 +155,7 @@ def merges_to_arrays(learned: LearnedMerges) -> dict[str, npt.NDArray[Any]]:
 def merges_from_arrays(
     arrays: Arrays, languages: Sequence[str], specials: Sequence[str]
 ) -> LearnedMerges:
-    """Learned merges from `merges_to_arrays`.
+    """Return learned merges from `merges_to_arrays`.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: the arrays are not valid; the

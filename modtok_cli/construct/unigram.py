@@ -47,15 +47,15 @@ class UnigramLearner(Learner):
         check_unigram_budget(self.k, self.specials)
 
     def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
-        """Models are identified by their text, so other languages and files do not matter."""
+        """Leave languages and files out: models are identified by their text."""
         return {name: everything[name] for name in ("algorithm", "k", "specials")}
 
     def workers(self, threads: int) -> int:
-        """Number of languages to learn at a time; the trainer has threads of its own."""
+        """Return the number of languages to learn at a time; the trainer has threads of its own."""
         return max(min(threads, 2), threads // 4)
 
     def state(self) -> JournalState:
-        """Models and EM."""
+        """Return the models and the state of EM."""
         return self._state.to_kept()
 
     def restore(self, saved: JournalState) -> list[str]:
@@ -98,7 +98,7 @@ class SeparateUnigram(Separate, UnigramLearner):
         )
 
     def result(self, work: Work) -> PlainFiles:
-        """The files `<lang>.json` and `<lang>.model`."""
+        """Return the files `<lang>.json` and `<lang>.model`."""
         files: dict[str, bytes] = {}
         for language, model in self._models.items():
             files[f"{language}.json"] = model_json(

@@ -54,7 +54,7 @@ MODELS = Path("unigram")
 
 
 def weights_text(weights: str | Mapping[str, float]) -> str:
-    """Weights as text: `fr=2,en=0.5`.
+    """Return weights as text: `fr=2,en=0.5`.
 
     Raises:
         ValueError: neither text nor a mapping.
@@ -74,7 +74,7 @@ class UnitedUnigram(UnigramLearner):
     def check_output(
         self, destination: Destination, languages: Sequence[str]
     ) -> LearnedTokenizer | None:
-        """Also check the weights, now that the languages are known."""
+        """Check the weights too, now that the languages are known."""
         parse_weights(self.settings.weights, languages)
         return super().check_output(destination, languages)
 
@@ -97,7 +97,7 @@ class UnitedUnigram(UnigramLearner):
             )
 
     def _all_models(self, paths: Mapping[str, Path], work: Work) -> dict[str, LearnedPieces]:
-        """Every language's model: read if a usable one exists, else learned.
+        """Return every language's model: read if a usable one exists, else learned.
 
         Models of the directory that the user named are used as they are; models of `unigram/`
         only if they were learned from this text with this k and these special tokens.
@@ -158,21 +158,21 @@ class UnitedUnigram(UnigramLearner):
         return estimate
 
     def result(self, work: Work) -> ModularTokenizer:
-        """The united pieces with the estimated scores."""
+        """Return the united pieces with the estimated scores."""
         estimate = self._estimate
         learned = rescored(self._united, estimate) if estimate else self._united
         made = self.made(learned, work)
         return replace(made, settings={**made.settings, "em": _outcome(estimate, made)})
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of one language, tokens at the floor, size of T."""
+        """Return tokens, tokens of one language, tokens at the floor, size of T."""
         outcome = output.settings["em"]
         none = dict.fromkeys(output.languages, 0)
         return united_rows(output, "at_the_floor", outcome["at_the_floor"] if outcome else none)
 
 
 def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, Path]:
-    """Language → model file: of all languages if a directory is named, else those that exist.
+    """Return the model file of each language: of all if a directory is named, else those there are.
 
     Raises:
         UsageError: the named directory does not exist, or lacks a language.

@@ -26,7 +26,7 @@ from modtok_cli.tokenizer.vocabulary import PieceVocabulary
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
-    """A learned model as a tokenizer."""
+    """Return a learned model as a tokenizer."""
     vocabulary = PieceVocabulary(model.specials, model.token_data, model.token_offsets)
     segmenter = Unigram(vocabulary, PRETOKENIZER, model.scores)
     return Subtokenizer(segmenter, languages=model.languages, name=name)
@@ -39,7 +39,7 @@ def model_json(
     k: int,
     facts: Mapping[str, Any] = NONE,
 ) -> bytes:
-    """The `tokenizer.json` of a monolingual model, which also serves as reference.
+    """Return the `tokenizer.json` of a monolingual model, which also serves as reference.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
     which `measure.references` identifies the language of a line.
@@ -49,7 +49,7 @@ def model_json(
 
 
 def find_model(directory: Path, language: str) -> Path | None:
-    """The model of a language in a directory: `<lang>.json`, else `<lang>.model`."""
+    """Return the model of a language in a directory: `<lang>.json`, else `<lang>.model`."""
     for suffix in (".json", ".model"):
         path = directory / f"{language}{suffix}"
         if path.is_file():
@@ -60,7 +60,7 @@ def find_model(directory: Path, language: str) -> Path | None:
 def read_language_model(
     path: Path, language: str, specials: Sequence[str]
 ) -> tuple[LearnedPieces, Subtokenizer | None]:
-    """The pieces of a model file, ours or SentencePiece's, with our special tokens.
+    """Return the pieces of a model file, ours or SentencePiece's, with our special tokens.
 
     Of a SentencePiece `.model` only the normal pieces are used. Returns the tokenizer too if
     modtok wrote the file.

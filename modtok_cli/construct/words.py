@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 def result_of(future: Future[Result], call: Callable[[], Result]) -> Result:
-    """The result of a call in the thread pool; of one that has not begun, from this thread."""
+    """Return the result of a call in the thread pool, or make it here if it has not begun."""
     return call() if future.cancel() else future.result()
 
 
@@ -91,7 +91,7 @@ class Words:
         return counts
 
     def sample(self, language: str, limit: int) -> list[list[bytes]]:
-        """Up to `limit` bytes of documents of a language in groups, in the calling thread.
+        """Return up to `limit` bytes of documents of a language in groups, in the calling thread.
 
         Raises:
             UsageError: there are word counts in place of text.
@@ -106,11 +106,11 @@ class Words:
         return sample_documents(files, limit, reading=self._reading.of(language))
 
     def of(self, language: str) -> WordCounts:
-        """Word counts of a language, once `start` has them."""
+        """Return word counts of a language, once `start` has them."""
         return self._counted[language].result()
 
     def take(self, language: str) -> WordCounts:
-        """As `of`, and forget them here, so that their memory can be freed."""
+        """Return the same as `of`, and forget them here, so that their memory can be freed."""
         future = self._counted.pop(language)
         self._count_next()
         return result_of(future, partial(self.count, language))
@@ -182,11 +182,11 @@ class Words:
                 self.corpora[language] = replace(corpus, left_out=left_out)
 
     def bytes(self, language: str) -> int:
-        """Bytes of the text of a language, once `start` or `bounded` has counted it."""
+        """Return bytes of the text of a language, once `start` or `bounded` has counted it."""
         if self.bounded:
             return self.bounded.corpus(language).bytes
         return self.of(language).size.bytes
 
     def all(self) -> dict[str, Future[WordCounts]]:
-        """Word counts of all languages, in progress."""
+        """Return word counts of all languages, in progress."""
         return dict(self._counted)

@@ -84,7 +84,7 @@ def measure_texts(
     settings: BitsSettings,
     kept: Kept,
 ) -> BitsEvaluation:
-    """Rows and examples of texts, see `evaluate.evaluate_bpb`."""
+    """Return rows and examples of texts, see `evaluate.evaluate_bpb`."""
     source, references = models.source, None
     if source.modular is not None:  # its references identify the language of texts
         references = references_or_none(None, [str(source.modular)])
@@ -125,7 +125,7 @@ def measure_texts(
 def chosen_texts(
     texts: Sequence[Text], languages: Sequence[str] | None, progress: Progress
 ) -> list[Text]:
-    """The texts in some languages, by default all; warns of languages without text.
+    """Return the texts in some languages, by default all; warn of languages without text.
 
     Raises:
         UsageError: there is no text in any.
@@ -147,7 +147,7 @@ def chosen_texts(
 
 
 def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
-    """Vocabularies by language; warns of texts that the mode does not support."""
+    """Return vocabularies by language; warn of texts that the mode does not support."""
     source = models.source
     of_language = needs_language(source, mode)
     vocabularies = {
@@ -170,7 +170,7 @@ def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> di
 
 
 def window_bounds(count: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Windows that together predict each of `count` tokens once, with `width` of context.
+    """Yield windows that together predict each of `count` tokens once, with `width` of context.
 
     Yields (before, start, stop): tokens start to stop - 1 are predicted after the tokens from
     `before` on. The first window has nothing before it but the token that begins a text. The
@@ -185,7 +185,7 @@ def window_bounds(count: int, width: int) -> Iterator[tuple[int, int, int]]:
 
 
 def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
-    """(context rows, ids) pairs that together predict each of `ids` once; see `window_bounds`."""
+    """Return (context rows, ids) pairs that predict each of `ids` once; see `window_bounds`."""
     rows = model.vocabularies.row_of_out[list(ids)].tolist() if len(ids) else []
     return [
         (rows[before:start] or [model.end_of_text], list(ids[start:stop]))
@@ -202,7 +202,7 @@ def document_nats(
     processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> tuple[Float64Array, Float64Array]:
-    """Negative log-likelihood in nats, and number of tokens, of each document; (n,) each."""
+    """Return negative log-likelihood in nats and number of tokens of each document; (n,) each."""
     requests: list[Request] = []
     owners: list[int] = []
     for owner, document in enumerate(documents):
@@ -229,7 +229,7 @@ def document_nats(
 def _measure(
     models: Models, infer: Infer, text: Text, documents: Sequence[str], batch_size: int
 ) -> tuple[Measured, int]:
-    """The figures of documents, and the size of the vocabulary."""
+    """Return the figures of documents, and the size of the vocabulary."""
     model, name = models.of(infer), f"{text.name} {text.language}"
     nats, tokens = document_nats(
         model,
@@ -244,7 +244,7 @@ def _measure(
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
-    """The first documents of a text."""
+    """Return the first documents of a text."""
     if not text.documents:
         raise ModtokError(
             "contains word counts only", where=text.name, remedy="pass the text itself"
@@ -255,7 +255,7 @@ def documents_of(text: Text, limit: int | None) -> list[str]:
 def document_examples(
     text: Text, documents: Sequence[str], measured: Measured
 ) -> list[dict[str, Any]]:
-    """A row per document with its bits and bytes, as `compare` reads it; none if much is lost."""
+    """Return a row per document with bits and bytes for `compare`; none if much is lost."""
     nats, _, lost = measured
     if lost.is_much:
         return []
@@ -276,7 +276,7 @@ def document_examples(
 def bits_row(
     text: Text, documents: Sequence[str], measured: Measured, infer: str
 ) -> dict[str, Any]:
-    """Figures of a row of `measure_texts`; no bits if much is lost."""
+    """Return figures of a row of `measure_texts`; no bits if much is lost."""
     nats, tokens, lost = measured
     bits, sizes = nats / log(2), _sizes(documents)
     low, high = _interval(bits, sizes)
@@ -307,7 +307,7 @@ def _sizes(documents: Sequence[str]) -> Float64Array:
 
 
 def _interval(bits: Float64Array, sizes: Float64Array) -> tuple[float | None, float | None]:
-    """95% interval over documents of bits per byte; None of a single document."""
+    """Return the 95% interval over documents of bits per byte; None of a single document."""
     if len(bits) < 2:
         return None, None
     sums = resampled_sums(np.stack([bits, sizes], axis=1))
@@ -347,7 +347,7 @@ def compare_directories(
 def _measured_directory(
     path: Path, texts: Sequence[Text], progress: Progress
 ) -> tuple[int, int, list[Measured]]:
-    """Rows and bytes of a directory, and what each text takes."""
+    """Return rows and bytes of a directory, and what each text takes."""
     source = open_run(path, progress=progress) if is_run(path) else HfSource(path)
     models = Models(source, progress=progress)
     measured = []
@@ -380,7 +380,7 @@ def _row(text: Text, old: Measured, new: Measured) -> dict[str, Any]:
 
 
 def _figures(measured: Measured, size: float) -> dict[str, Any]:
-    """Figures of a text of so many bytes; no bits if much is lost."""
+    """Return figures of a text of so many bytes; no bits if much is lost."""
     nats, tokens, lost = measured
     return {
         "tokens": int(tokens.sum()),

@@ -82,7 +82,7 @@ class ClozeTask(ConfigurableTask):
         """Unused: see `examples`."""
 
     def examples(self, question: Question) -> list[Question]:
-        """Few-shot examples of a question: from its group, without the question itself."""
+        """Return few-shot examples of a question: from its group, without the question itself."""
         fitting = (
             row for row in self.shown if row.group == question.group and not row.same(question)
         )
@@ -106,14 +106,14 @@ class ClozeTask(ConfigurableTask):
         return text
 
     def doc_to_text(self, doc: dict[str, Any], *_: Any) -> str:
-        """Prompt of a question."""
+        """Return the prompt of a question."""
         return self._prompt(self.questions[doc["place"]])
 
     def _prompt(self, row: Question) -> str:
         return self.suite.render(row.question, row.context, self.language)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request per choice; with pmi another one per choice after the bare "Answer:"."""
+        """Return a request per choice; with pmi another one after the bare "Answer:"."""
         requests: list[Instance] = super().construct_requests(doc, ctx, **kwargs)
         if self.suite.normalization != "pmi":
             return requests

@@ -250,7 +250,7 @@ def _mean(parts: Sequence[Measured]) -> Measured:
 
 
 def verdict(difference: float, p: float | None, higher_is_better: bool | None = True) -> str:
-    """Which system is better, if the difference is one at the level of 5%.
+    """Say which system is better, if the difference is one at the level of 5%.
 
     >>> verdict(1.2, 0.01), verdict(0.2, 0.01, False), verdict(1.2, 0.2), verdict(1.2, None)
     ('B is better', 'A is better', 'no difference shown', 'not tested')
@@ -265,7 +265,7 @@ def verdict(difference: float, p: float | None, higher_is_better: bool | None = 
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many rows have each verdict, before and after Holm's correction.
+    """Say how many rows have each verdict, before and after Holm's correction.
 
     >>> rows = [{"verdict": "B is better", "p_holm": 0.06}, {"verdict": "no difference shown"}]
     >>> summary(rows)
@@ -369,7 +369,7 @@ def _measured(
     resamples: int,
     progress: Progress,
 ) -> dict[str, Measured]:
-    """All metrics of a set, on the same resamples."""
+    """Return all metrics of a set, on the same resamples."""
     systems = [list(system) for system in zip(*pairs, strict=True)]
     declared, values = _declarations(systems, second)
     metrics = _metrics(key, systems, declared)
@@ -436,7 +436,7 @@ def _declarations(
 def _metrics(
     key: Set, systems: Sequence[Sequence[Example]], declared: Mapping[str, Metric]
 ) -> dict[str, _Metric]:
-    """The metrics that follow from the examples of both systems."""
+    """Return the metrics that follow from the examples of both systems."""
     rows = [row for system in systems for row in system]
     metrics: dict[str, _Metric] = {}
     if all("bits" in row and "bytes" in row for row in rows):

@@ -42,7 +42,7 @@ class Documents(SplitFiles):
             raise ModtokError("no documents", where=self.path, remedy=LAYOUT)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
-        """(few-shot examples, documents to score) of a language."""
+        """Return (few-shot examples, documents to score) of a language."""
         path = self.find(language, "test")
         if path is None:
             raise ModtokError(f"no documents in {language}", where=self.path, remedy=LAYOUT)

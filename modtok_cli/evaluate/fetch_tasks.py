@@ -174,7 +174,7 @@ def _mcq(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_
 
 
 def _mt(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_Set]:
-    """FLORES-200, of which BeleBele has the codes."""
+    """Yield the files of FLORES-200, of which BeleBele has the codes."""
     codes = suites()["belebele"].hub[0].languages
 
     def read(code: str) -> tuple[list[str], list[str]]:
@@ -218,7 +218,7 @@ def _gem(language: str, split: str, first: int | None) -> Sequence[Row]:
 
 
 def _summaries(rows: Iterable[Row], language: str, progress: Progress) -> list[Row]:
-    """Documents and summaries; skips rows without one."""
+    """Return documents and summaries; skip rows without one."""
     texts: list[Row] = []
     empty, where = 0, f"{GEM} {language}"
     for row in rows:
@@ -239,7 +239,7 @@ def _summaries(rows: Iterable[Row], language: str, progress: Progress) -> list[R
 def _known(
     name: str, languages: Sequence[str], known: Iterable[str], progress: Progress
 ) -> list[str]:
-    """The languages that a dataset has; a note of the others."""
+    """Return the languages that a dataset has; a note of the others."""
     unknown = [language for language in languages if language not in known]
     if unknown:
         progress.note(f"{name} has no {', '.join(unknown)}")

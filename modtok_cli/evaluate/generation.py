@@ -261,7 +261,7 @@ class Continuation:
 
 
 def encode(model: SlicedModel, pieces: Sequence[TextPart], *, crossed: bool) -> list[int]:
-    """Embedding rows of a prompt, with what begins a text.
+    """Return embedding rows of a prompt, with what begins a text.
 
     If `crossed`, target pieces are tokenized by `tokenizer_out`. Otherwise all pieces are one text,
     and a token may span two pieces.
@@ -280,7 +280,7 @@ def encode(model: SlicedModel, pieces: Sequence[TextPart], *, crossed: bool) -> 
 
 
 def prompt_limit(model: SlicedModel, max_tokens: int) -> int:
-    """Maximum prompt length: the context minus `max_tokens`, but at least half of the context."""
+    """Return the most tokens of a prompt: the context less `max_tokens`, at least half of it."""
     return max(model.context - max_tokens, model.context // 2)
 
 
@@ -292,7 +292,7 @@ def fit(
     max_tokens: int,
     crossed: bool,
 ) -> ExamplePrompt:
-    """Prompt with as many of the last `shots` as leave space for `max_tokens` tokens.
+    """Return the prompt with as many of the last `shots` as leave space for `max_tokens` tokens.
 
     If the question alone is too long, the prompt is the question alone and `cut` is set.
     """
@@ -306,7 +306,7 @@ def fit(
 
 
 def pieces_of(task: GenerationTask, text: Example, *, whole: bool) -> list[TextPart]:
-    """Prompt pieces of an example; up to its target if `whole` is False."""
+    """Return the prompt pieces of an example; up to its target if `whole` is False."""
     asked = [TextPart(text.source + task.ask)]
     return [*asked, TextPart(f" {text.target}{task.end}", target=True)] if whole else asked
 
@@ -320,7 +320,7 @@ def prompt_of(
     max_tokens: int,
     crossed: bool = False,
 ) -> ExamplePrompt:
-    """Prompt of an example."""
+    """Return the prompt of an example."""
     shown = [pieces_of(task, shot, whole=True) for shot in shots]
     asked = pieces_of(task, test, whole=False)
     prompt = fit(model, shown, asked, max_tokens=max_tokens, crossed=crossed)

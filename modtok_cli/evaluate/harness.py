@@ -135,7 +135,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _metric_name(name: str) -> str:
-    """The name of a metric of lm-eval, with its filter if the task has one.
+    """Return the name of a metric of lm-eval, with its filter if the task has one.
 
     >>> _metric_name("exact_match,none"), _metric_name("exact_match,strict-match")
     ('exact_match', 'exact_match,strict-match')
@@ -177,7 +177,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _sandboxed(templates: Any) -> Any:
-    """The same Jinja environment, without access to attributes that lead to code."""
+    """Return the same Jinja environment, without access to attributes that lead to code."""
     from jinja2.sandbox import SandboxedEnvironment
 
     sandbox = SandboxedEnvironment(
@@ -223,7 +223,7 @@ def find_tasks(
     allow_code: bool = False,
     shots: int | None = None,
 ) -> dict[str, Any]:
-    """Tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
+    """Return tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
 
     The index takes about 14 s to build, once a process, and is used only for names that `include`
     lacks.
@@ -259,7 +259,7 @@ def find_tasks(
 
 @cache
 def _all_tasks(include: Path | None, allow_code: bool) -> Any:
-    """The index of lm-eval's own tasks and of the tasks in a directory."""
+    """Return the index of lm-eval's own tasks and of the tasks in a directory."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager(include_path=None if include is None else [str(include)])

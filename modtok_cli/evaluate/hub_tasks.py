@@ -26,7 +26,7 @@ class Unreachable(ModtokError):
 
 @cache
 def reachable() -> bool:
-    """Whether the hub answers; asked once, because `datasets` tries again for 30 s."""
+    """Return whether the hub answers; asked once, because `datasets` tries again for 30 s."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
 
@@ -40,7 +40,7 @@ def reachable() -> bool:
 def questions(
     source: HubSource, language: str, *, progress: Progress = SILENT
 ) -> tuple[list[Question], list[Question]]:
-    """(questions to score, few-shot examples) of a dataset in `language`.
+    """Return (questions to score, few-shot examples) of a dataset in `language`.
 
     Rows without a valid answer are skipped and counted.
     """
@@ -83,7 +83,7 @@ def rows(
     revision: str | None = None,
     first: int | None = None,
 ) -> Sequence[Row]:
-    """Rows of a split of a configuration, or of `files` (a pattern of JSONL or Parquet files).
+    """Return rows of a split of a configuration, or of `files` (a pattern, JSONL or Parquet).
 
     They stay in the library's cache. The `first` ones are read without the others.
 

@@ -61,19 +61,19 @@ class ModtokLM(LM):
         self._contexts: dict[str, list[int]] = {}
 
     def context_rows(self, context: str) -> list[int]:
-        """Embedding rows of a context, with what begins a text."""
+        """Return embedding rows of a context, with what begins a text."""
         rows = self._contexts.get(context)
         if rows is None:
             rows = self._contexts[context] = self.model.prompt(context)
         return rows
 
     def fits(self, context: str, continuations: Sequence[str]) -> bool:
-        """Whether a context fits together with each of its continuations."""
+        """Return whether a context fits together with each of its continuations."""
         both = (self.request(context, text) for text in continuations)
         return all(len(rows) + len(ids) <= self.model.context + 1 for rows, ids in both)
 
     def request(self, context: str, continuation: str) -> Request:
-        """Tokens of a request, see the module's docstring."""
+        """Return tokens of a request, see the module's docstring."""
         text = context.rstrip()
         moved, rows = context[len(text) :], self.context_rows(text)
         return rows, self.model.continuation(text, rows, moved + continuation)
@@ -95,13 +95,13 @@ class ModtokLM(LM):
         return likelihoods
 
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
-        """(log-probability, whether greedy decoding produces it) of each continuation."""
+        """Return (log-probability, whether greedy decoding produces it) of each continuation."""
         likelihoods = self._score([self.request(*request.args) for request in requests])
         self._contexts.clear()
         return [(likelihood.nats, likelihood.greedy) for likelihood in likelihoods]
 
     def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
-        """Log-probability of whole texts; each token is predicted once.
+        """Return the log-probability of whole texts; each token is predicted once.
 
         A text longer than the context is scored in windows; the last window has as much left
         context as possible. Inputs are tokenized by `tokenizer_out`, like the predictions.
@@ -119,7 +119,7 @@ class ModtokLM(LM):
         return totals
 
     def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
-        """Text after each context, up to a stop string, the end of text or the token limit."""
+        """Generate after each context up to a stop string, the end of text or the token limit."""
         outputs = [""] * len(requests)
         asked = [(self.context_rows(request.args[0]), request.args[1]) for request in requests]
         # A batch shares its options. Longest prompts first: a model that does not fit into memory
@@ -159,7 +159,7 @@ class ModtokLM(LM):
 
 
 def options_of(settings: Mapping[str, Any]) -> SamplingOptions:
-    """`SamplingOptions` from lm-eval's `generation_kwargs`; greedy unless `do_sample` is set.
+    """Convert lm-eval's `generation_kwargs`; greedy unless `do_sample` is set.
 
     >>> options_of({"until": ["\\n"], "max_gen_toks": 5, "do_sample": False}).stop
     ('\\n',)

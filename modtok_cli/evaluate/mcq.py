@@ -134,7 +134,7 @@ def evaluate_tasks(
     device: torch.device,
     progress: Progress,
 ) -> list[Mapping[str, Any]]:
-    """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
+    """Return the rows of `modtok eval mcq` on the checkpoint of a step; [] without questions."""
     data, settings = _in_training(config)
     own, _ = tasks_of(settings.tasks, data)
     jobs, _ = _collect_jobs(own, languages, data, settings, SILENT)
@@ -153,7 +153,7 @@ def _in_training(config: Config) -> tuple[Path, McqSettings]:
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:
-    """Suites, and names that are not suites. `names` None is all that have local files, or all."""
+    """Split names into suites and others; None is all suites with local files, else all suites."""
     known = dict(suites())
     folder = Folder(data) if data is not None else None
     present = folder.tasks if folder is not None else []
@@ -188,7 +188,7 @@ def _collect_jobs(
     settings: McqSettings,
     progress: Progress,
 ) -> tuple[list[_Job], list[str]]:
-    """All tasks and languages with questions, and what is missing, in sentences."""
+    """Collect the tasks and languages with questions, and say in sentences what is missing."""
     jobs: list[_Job] = []
     missing: dict[str, list[str]] = {}
 
@@ -256,7 +256,7 @@ def _questions(
 
 
 def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
-    """Reason why few-shot examples are missing; None if there are enough."""
+    """Return the reason why few-shot examples are missing; None if there are enough."""
     shots = _shots(job, settings)
     if not shots:
         return None
@@ -346,7 +346,7 @@ def _run_job(
 def _facts(
     job: _Job, rows: Sequence[Mapping[str, Any]], lm: ModtokLM, task: ClozeTask
 ) -> dict[str, Any]:
-    """Further fields of a result: chance, other metrics, truncation."""
+    """Return further fields of a result: chance, other metrics, truncation."""
     others = {
         name: 100 * sum(row["scores"][name] for row in rows) / len(rows)
         for name in rows[0]["scores"]
@@ -386,7 +386,7 @@ def _example(job: _Job, sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(job: _Job) -> list[str]:
-    """All texts that determine the scores."""
+    """Return all texts that determine the scores."""
     suite = job.suite
     texts = [suite.render("", "", job.language), suite.unconditional(job.language)]
     for row in (*job.shown, *job.questions):

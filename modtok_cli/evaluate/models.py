@@ -66,7 +66,7 @@ class Infer:
     crossed: bool = False
 
     def __str__(self) -> str:
-        """Form used in signatures: `full>fr`, `en|fr`, `en,fr`."""
+        """Return the form used in signatures: `full>fr`, `en|fr`, `en,fr`."""
         reading, writing = _joined(self.inputs), _joined(self.outputs)
         if self.outputs is None:
             return reading
@@ -78,7 +78,7 @@ def _joined(side: Sequence[str] | str | None) -> str:
 
 
 def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) -> Infer:
-    """Vocabularies of `mode` for a task in the language, or for the pair, `own`.
+    """Return vocabularies of `mode` for a task in the language, or for the pair, `own`.
 
     `languages` are the run's. A task language that is not among them can only be evaluated
     with `full` or with a union of languages.
@@ -103,7 +103,7 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
 
 
 def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[str, ...]:
-    """`names` in the run's order."""
+    """Return `names` in the run's order."""
     chosen: set[str] = set()
     for name in names:
         chosen.update(those := matching(name, languages))
@@ -120,7 +120,7 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
 
 
 def vocabulary_of(source: ModelSource, mode: str | None, own: Sequence[str]) -> Infer:
-    """`infer_vocabularies`; `mode` None is the mode of the source."""
+    """Return `infer_vocabularies`; with `mode` None, of the mode of the source."""
     if source.whole and mode not in (None, FULL):
         raise UsageError(
             f"is a model with one vocabulary, not {mode!r}",
@@ -133,7 +133,7 @@ def vocabulary_of(source: ModelSource, mode: str | None, own: Sequence[str]) -> 
 
 
 def needs_language(source: ModelSource, mode: str | None) -> bool:
-    """Whether the vocabularies of a mode depend on the language of a text."""
+    """Return whether the vocabularies of a mode depend on the language of a text."""
     sides = MODES.get(mode or source.mode)
     return sides is not None and sides(("",)) != sides(())
 
@@ -146,7 +146,7 @@ def mode_name(source: ModelSource, mode: str | None) -> str:
 def vocabularies_of(
     source: ModelSource, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
-    """Vocabularies by label, of the languages that the user names, else of the source's."""
+    """Return vocabularies by label, of the languages that the user names, else of the source's."""
     known = source.all_languages
     languages = [the_one(name, known) or canonical(name) for name in langs or known]
     if not languages:
@@ -215,7 +215,7 @@ class Models:
         return found
 
     def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
-        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
+        """Return 1.0 for each text in `language`, 0.0 for others and those without letters.
 
         The language is identified as `modtok generate --langs auto` does, among the model's.
         None if there is no reference of `language`, or no other reference to compare with.
@@ -229,7 +229,7 @@ class Models:
         ]
 
     def of(self, infer: Infer) -> SlicedModel:
-        """Model with the vocabularies of `infer`; the last one is cached."""
+        """Return the model with the vocabularies of `infer`; the last one is cached."""
         if self._last is None or self._last[0] != infer:
             if self._last is not None:
                 model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
@@ -251,7 +251,7 @@ def open_models(
     processes: Processes | None = None,
     progress: Progress = SILENT,
 ) -> Models:
-    """The models of a run, a checkpoint or a slice."""
+    """Return the models of a run, a checkpoint or a slice."""
     source = open_model(Path(run), tokenizer=optional_path(tokenizer), step=step, progress=progress)
     return Models(
         source,
@@ -266,7 +266,7 @@ Modes = str | Sequence[str] | None
 
 
 def modes_of(infer: Modes) -> list[str | None]:
-    """The inference modes of `--infer`, with labels of languages; None: see `vocabulary_of`.
+    """Return the inference modes of `--infer`, with labels of languages; None: see `vocabulary_of`.
 
     Raises:
         UsageError: a mode is empty, or repeats a language.
@@ -282,5 +282,5 @@ def modes_of(infer: Modes) -> list[str | None]:
 
 
 def dtype_of(name: str | None) -> torch.dtype | None:
-    """The dtype of torch of that name; None stays."""
+    """Return the dtype of torch of that name; None stays."""
     return None if name is None else getattr(torch, name)

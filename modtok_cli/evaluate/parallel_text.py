@@ -56,7 +56,7 @@ class _Side:
         return sorted(self.files if self.table is None else self.columns)
 
     def find(self, language: str) -> str | None:
-        """Its label here: the first that fits, as `zh` has text in both of its scripts."""
+        """Return its label here: the first that fits, as `zh` has text in both of its scripts."""
         return next(iter(matching(language, self.languages)), None)
 
     def lines(self, language: str) -> list[str]:
@@ -85,11 +85,11 @@ class Parallel:
         return self._test.languages
 
     def has(self, language: str) -> bool:
-        """Whether there are test lines in `language`."""
+        """Return whether there are test lines in `language`."""
         return self._test.find(language) is not None
 
     def files_of(self, languages: Sequence[str]) -> list[Path]:
-        """The files with the lines of some languages."""
+        """Return the files with the lines of some languages."""
         paths: list[Path] = []
         for part in filter(None, (self._test, self._dev)):
             labels = filter(None, map(part.find, languages))
@@ -100,7 +100,7 @@ class Parallel:
     def pair(
         self, source: str, target: str, shots: int, progress: Progress = SILENT
     ) -> tuple[Sequence[Example], Sequence[Example]]:
-        """(shots, examples) of a pair, named by their lines; the shots are the first lines of dev.
+        """Return (shots, examples) of a pair, named by lines; shots are the first lines of dev.
 
         Lines that are empty on one side are skipped with a warning.
         """
@@ -143,7 +143,7 @@ class Parallel:
 
 
 def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
-    """Parallel text in `data`, in `data`/mt, or in the only subdirectory."""
+    """Return parallel text in `data`, in `data`/mt, or in the only subdirectory."""
     inside = data / "mt"
     start = inside if inside.is_dir() else data
     below = [child for child in _children(start) if child.is_dir()]
@@ -180,7 +180,7 @@ def _open(place: Path, progress: Progress) -> Parallel | None:
 
 
 def _tables(place: Path) -> list[Path]:
-    """Files with sentences in several languages."""
+    """Return files with sentences in several languages."""
     kinds = (".tsv", *(_JSON + suffix for suffix in ("", *SUFFIXES)))
     return [path for path in _children(place) if path.name.endswith(kinds) and path.is_file()]
 
@@ -207,7 +207,7 @@ def _files(directory: Path, progress: Progress) -> dict[str, Path]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines, split at line feeds only."""
+    """Return lines, split at line feeds only."""
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:

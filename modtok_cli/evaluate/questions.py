@@ -64,11 +64,11 @@ class Question:
     group: str = ""
 
     def same(self, other: Question) -> bool:
-        """Whether both have the same question and context."""
+        """Return whether both have the same question and context."""
         return (self.question, self.context) == (other.question, other.context)
 
     def as_row(self) -> dict[str, Any]:
-        """The row of the file."""
+        """Return the row of the file."""
         row = {
             "id": self.name,
             "question": self.question,
@@ -102,7 +102,7 @@ class Folder:
         ]
 
     def of(self, task: str, language: str) -> tuple[list[Question], list[Question]] | None:
-        """(questions, few-shot examples) of a task; None if there are no questions."""
+        """Return (questions, few-shot examples) of a task; None if there are no questions."""
         files = self._files(task)
         asked = files.find(language, "test")
         if asked is None:
@@ -111,11 +111,11 @@ class Folder:
         return read_questions(asked), read_questions(shown) if shown else []
 
     def has(self, task: str, language: str) -> bool:
-        """Whether there are questions in `language`."""
+        """Return whether there are questions in `language`."""
         return self._files(task).has(language)
 
     def files(self, task: str, language: str) -> list[Path]:
-        """The files of a task that decide its scores in `language`."""
+        """Return the files of a task that decide its scores in `language`."""
         own = self.path / task / TASK_FILE
         return [*self._files(task).files_of(language), *([own] if own.is_file() else [])]
 

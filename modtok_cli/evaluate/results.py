@@ -56,7 +56,7 @@ class Metric:
     scale: float = 100
 
     def of_sums(self, sums: Float64Array) -> Float64Array:
-        """The metric of sums over examples (..., 2): of scores, and of their weights."""
+        """Return the metric of sums over examples (..., 2): of scores, and of their weights."""
         ratio = np.divide(sums[..., 0], sums[..., 1])
         return self.scale * AGGREGATES[self.aggregation](ratio)
 
@@ -65,7 +65,7 @@ ACCURACY = Metric()
 
 
 def score_and_weight(score: Any) -> tuple[float, float]:
-    """A score of an example as a pair; a plain number has the weight 1."""
+    """Return a score of an example as a pair; a plain number has the weight 1."""
     return (score[0], score[1]) if isinstance(score, list | tuple) else (score, 1.0)
 
 
@@ -103,13 +103,13 @@ class Result:
     checkpoint: str | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """Row for JSON output and tables."""
+        """Return the row for JSON output and tables."""
         own = {name: value for name, value in self.__dict__.items() if name != "facts"}
         return {**own, **self.facts}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Result:
-        """The result of a row of `as_row`."""
+        """Return the result of a row of `as_row`."""
         names = {each.name for each in fields(cls)} - {"facts"}
         facts = {name: value for name, value in row.items() if name not in names}
         return cls(**{name: row[name] for name in names}, facts=facts)
@@ -213,7 +213,7 @@ class ResultBuilder:
 def example(
     task: str, language: str, name: str, scores: Mapping[str, Any], **facts: Any
 ) -> dict[str, Any]:
-    """Row of one example, as `modtok eval compare` reads it.
+    """Return the row of one example, as `modtok eval compare` reads it.
 
     `name` is unique in its task and language and equal for every model. `scores` are fractions of
     1; 100 times their mean is the metric, unless "metrics" has another `Metric` and the value
@@ -223,7 +223,7 @@ def example(
 
 
 def mean_interval(values: Sequence[float] | Float64Array) -> tuple[float, float]:
-    """95% interval of 100 times the mean.
+    """Return the 95% interval of 100 times the mean.
 
     The Wilson score interval if all values are 0 or 1; a bootstrap over examples otherwise.
 
@@ -237,7 +237,7 @@ def mean_interval(values: Sequence[float] | Float64Array) -> tuple[float, float]
 
 
 def wilson_interval(successes: int, n: int) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion, in percent (Wilson 1927).
+    """Return the 95% Wilson score interval of a proportion, in percent (Wilson 1927).
 
     For p = s/n and z = 1.96: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n). Unlike a
     bootstrap interval it is not empty if no example, or every example, is a success.
@@ -255,13 +255,13 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
 
 
 def interval(drawn: Float64Array) -> tuple[float, float]:
-    """Middle 95% of a metric over bootstrap resamples."""
+    """Return the middle 95% of a metric over bootstrap resamples."""
     low, high = np.percentile(drawn, _COVERED)
     return float(low), float(high)
 
 
 def resampled_sums(values: Float64Array, resamples: int = RESAMPLES) -> Float64Array:
-    """Sums of `values` (n, m) over bootstrap resamples of n examples; (resamples, m).
+    """Return sums of `values` (n, m) over bootstrap resamples of n examples; (resamples, m).
 
     Resamples depend on n only, so two systems on the same examples get the same ones.
     """
@@ -285,7 +285,7 @@ def evaluation_signature(
     packages: Iterable[str] = ("torch", "transformers"),
     **settings: object,
 ) -> str:
-    """The signature of scores: `mt|lang:en-fr|data:…|shots:5|infer:…|checkpoint:…|…|modtok:…`.
+    """Return the signature of scores: `mt|lang:en-fr|data:…|shots:5|infer:…|…|modtok:…`.
 
     `data` is the digest of the examples and shots, `model` the digest `Models.signed`. `settings`
     follow, then the versions of `packages`, which can change scores. All of it is known before
@@ -300,7 +300,7 @@ def evaluation_signature(
 
 
 def of_metric(signature: str, **fields: object) -> str:
-    """The signature of one metric, from the signature of the evaluation.
+    """Return the signature of one metric, from the signature of the evaluation.
 
     >>> of_metric("mt|data:a|modtok:0", metric="BLEU", norm="none")
     'mt|data:a|modtok:0|metric:BLEU|norm:none'
@@ -310,7 +310,7 @@ def of_metric(signature: str, **fields: object) -> str:
 
 
 def data_digest(parts: Iterable[str]) -> str:
-    """Digest of the texts that an evaluation read, in order."""
+    """Return the digest of the texts that an evaluation read, in order."""
     return digest(*(part.encode("utf-8", "surrogatepass") for part in parts))
 
 
@@ -342,7 +342,7 @@ class Kept:
                 self._new += _rows_of(path)
 
     def find(self, signature: str) -> list[dict[str, Any]] | None:
-        """The rows of an evaluation with this signature, of `evaluation_signature`."""
+        """Return the rows of an evaluation with this signature, of `evaluation_signature`."""
         rows = self._rows.get(signature)
         self.reused += rows is not None
         return None if rows is None else list(rows.values())

@@ -10,7 +10,7 @@ from modtok_cli.base.arrays import Float64Array
 
 
 def p_value(differences: Float64Array, observed: float) -> float:
-    """Two-sided p-value of no difference, from bootstrap resamples shifted to zero mean.
+    """Return the two-sided p-value of no difference, from bootstrap resamples shifted to zero mean.
 
     The observed sample counts as one resample, so p is never 0 (as in sacreBLEU).
     """
@@ -20,9 +20,10 @@ def p_value(differences: Float64Array, observed: float) -> float:
 
 
 def mcnemar(first: int, second: int) -> float:
-    """Two-sided p-value of McNemar's exact test: of examples that one system alone gets right.
+    """Return the two-sided p-value of McNemar's exact test.
 
-    Under no difference each of them is the first system's with probability 1/2.
+    `first` and `second`: numbers of examples that one system alone gets right. Under no difference
+    each of them is the first system's with probability 1/2.
 
     >>> mcnemar(1, 4), mcnemar(0, 0)
     (0.375, 1.0)
@@ -35,7 +36,7 @@ def mcnemar(first: int, second: int) -> float:
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """p-values by Holm's correction (1979) over those that are given.
+    """Return p-values by Holm's correction (1979) over those that are given.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]

@@ -36,7 +36,7 @@ def with_shots(
     of: str,
     where: Path,
 ) -> tuple[Sequence[Example], Sequence[Example]]:
-    """(shots, examples to score); the shots are the first of `pool`, of `tests` if it is None."""
+    """Return (shots, examples to score); shots are the first of `pool`, else of `tests`."""
     if pool is None:
         reserved = max(shots, RESERVED)
         pool, tests = tests[:reserved], tests[reserved:]
@@ -76,22 +76,22 @@ class SplitFiles:
         return sorted(self._files["test"])
 
     def has(self, language: str) -> bool:
-        """Whether there is something to test in `language`."""
+        """Return whether there is something to test in `language`."""
         return self.find(language, "test") is not None
 
     def find(self, language: str, part: str) -> Path | None:
-        """The file of a language, which may be spelled differently."""
+        """Return the file of a language, which may be spelled differently."""
         files = self._files[part]
         name = the_one(language, list(files))
         return None if name is None else files[name]
 
     def files_of(self, language: str) -> list[Path]:
-        """The files of a language, the file of "test" first."""
+        """Return the files of a language, the file of "test" first."""
         return [path for part in PARTS if (path := self.find(language, part)) is not None]
 
 
 def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
-    """(line number from 1, value) of each non-blank line; `.zst` and `.gz` are decompressed."""
+    """Yield (line number from 1, value) of each line that is not blank, also compressed."""
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:

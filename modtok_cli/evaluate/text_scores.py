@@ -43,7 +43,7 @@ def _kind(character: str) -> int:
 
 
 def words(text: str) -> list[str]:
-    """Words of a text, in lower case and normalization form C.
+    """Return words of a text, in lower case and normalization form C.
 
     A word is a run of letters, marks and digits. In scripts without spaces between words (Chinese,
     Japanese, Thai, Lao, Khmer, Burmese) each letter with its marks is a word. Soft hyphens and
@@ -87,7 +87,7 @@ def _scorer() -> Any:
 
 
 def rouge(reference: str, output: str) -> dict[str, float]:
-    """F1 of 1-grams, 2-grams and the longest common subsequence of whole texts; fractions of 1."""
+    """Return F1 of 1-grams, 2-grams and longest common subsequence; fractions of 1."""
     return {name: float(each.fmeasure) for name, each in _scorer().score(reference, output).items()}
 
 
@@ -97,7 +97,7 @@ _BY_CHARACTER = frozenset({"ja", "th", "lo", "km", "my", "yue"})
 
 
 def bleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokenizer for a target language; only tokenizers without a download.
+    """Return sacreBLEU's tokenizer for a target language; only tokenizers without a download.
 
     >>> [bleu_tokenizer(language) for language in ("fr", "zh", "th")]
     ['13a', 'zh', 'char']
@@ -119,17 +119,17 @@ class CorpusMetric:
         self.name, self._metric = name, metric
 
     def statistics(self, outputs: Sequence[str], references: Sequence[str]) -> Float64Array:
-        """Statistics of each sentence that are summed over the corpus; (n, m)."""
+        """Return statistics of each sentence that are summed over the corpus; (n, m)."""
         rows = self._metric._extract_corpus_statistics(list(outputs), [list(references)])
         return np.array(rows, dtype=np.float64)
 
     def score(self, sums: Float64Array) -> float:
-        """Metric of summed statistics (m,); 0 to 100."""
+        """Return the metric of summed statistics (m,); 0 to 100."""
         # Integers: BLEU keeps counts, and smooths a count of 0.
         return float(self._metric._compute_score_from_stats(sums.astype(np.int64).tolist()).score)
 
     def of_sums(self, sums: Float64Array) -> Float64Array:
-        """Metrics (n,) of several sums (n, m), as of `results.resampled_sums`."""
+        """Return metrics (n,) of several sums (n, m), as of `results.resampled_sums`."""
         return np.array([self.score(each) for each in sums])
 
     @property
@@ -139,7 +139,7 @@ class CorpusMetric:
 
 
 def corpus_metrics(language: str, *, lowercase: bool = False) -> list[CorpusMetric]:
-    """BLEU and chrF++ for text in `language`."""
+    """Return BLEU and chrF++ for text in `language`."""
     from sacrebleu.metrics import BLEU, CHRF
 
     return [

@@ -51,7 +51,7 @@ def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> 
 
 
 def lengths(documents: Sequence[bytes]) -> Float64Array:
-    """Number of characters of each line; shape (D,)."""
+    """Return the number of characters of each line; shape (D,)."""
     return np.array([len(document.decode()) for document in documents], dtype=np.float64)
 
 
@@ -106,7 +106,7 @@ def first_odd_window(a: Float64Array, b: Float64Array) -> int | None:
 
 
 def seem_parallel(a: Float64Array, b: Float64Array) -> bool:
-    """Whether equally many lines with these lengths seem to be the same content.
+    """Return whether equally many lines with these lengths seem to be the same content.
 
     Lengths must be correlated in every window, or over all lines if there is no whole window.
 

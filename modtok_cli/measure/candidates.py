@@ -35,12 +35,12 @@ class Candidate:
     only: str | None = None
 
     def fits(self, language: str) -> bool:
-        """Whether texts in a language are measured with it."""
+        """Return whether texts in a language are measured with it."""
         return self.only in (None, language)
 
 
 def named(tokenizers: AnyTokenizers) -> list[Spec]:
-    """One tokenizer or several: paths as text, a modular tokenizer with all its languages."""
+    """Return a list: paths as text, a modular tokenizer with all its languages."""
     items: Sequence[Any] = tokenizers if isinstance(tokenizers, list | tuple) else [tokenizers]
     return [
         str(item)
@@ -53,12 +53,12 @@ def named(tokenizers: AnyTokenizers) -> list[Spec]:
 
 
 def is_each(spec: Spec) -> TypeGuard[str]:
-    """Whether a tokenizer argument is `DIR@each`."""
+    """Return whether a tokenizer argument is `DIR@each`."""
     return isinstance(spec, str) and spec.endswith("@" + EACH)
 
 
 def open_named(specs: Iterable[Spec], progress: Progress = SILENT) -> list[Candidate]:
-    """Tokenizers for all texts, in the same order; `DIR@each` is skipped."""
+    """Return tokenizers for all texts, in the same order; `DIR@each` is skipped."""
     opened = (
         open_tokenizer(spec, progress=progress) if isinstance(spec, str) else spec
         for spec in specs
@@ -68,7 +68,7 @@ def open_named(specs: Iterable[Spec], progress: Progress = SILENT) -> list[Candi
 
 
 def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[PreTokenizer]:
-    """Pre-tokenizers of these tokenizers, whose word counts are needed.
+    """Return pre-tokenizers of these tokenizers, whose word counts are needed.
 
     That of `DIR@each` is read from its manifest before the languages are known.
     """
@@ -83,7 +83,7 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
 def open_each(
     specs: Iterable[Spec], languages: Sequence[str], progress: Progress
 ) -> list[Candidate]:
-    """Subtokenizers of every `DIR@each` for each language; warns about languages without one."""
+    """Add the subtokenizers of every `DIR@each`; warn of languages without one."""
     candidates: list[Candidate] = []
     for spec in filter(is_each, specs):
         modular = ModularTokenizer.load(Path(spec.rpartition("@")[0]))
@@ -101,7 +101,7 @@ def open_each(
 
 
 def wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
-    """Whether lines must be kept: to compare their lengths, unless there are only word counts."""
+    """Return whether lines must be kept to compare their lengths."""
     files = [file for text in texts if text != "-" for file in files_in(text)]
     only_counts = bool(files) and all(is_table(file) for file in files)
     return not only_counts or any(
@@ -115,7 +115,7 @@ def with_each(
     languages: Sequence[str],
     progress: Progress,
 ) -> list[Candidate]:
-    """Results of `open_named` and of `DIR@each`, in command-line order.
+    """Return results of `open_named` and of `DIR@each`, in command-line order.
 
     Raises:
         ModtokError: there is no tokenizer: no `DIR@each` has any of the languages.
@@ -131,7 +131,7 @@ def with_each(
 
 
 def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Candidate]:
-    """Candidates in the order of their arguments on the command line."""
+    """Return candidates in the order of their arguments on the command line."""
     place = {_label(spec): i for i, spec in reversed(list(enumerate(specs)))}
     return sorted(candidates, key=lambda candidate: place.get(candidate.label, len(place)))
 

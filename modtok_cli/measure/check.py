@@ -77,7 +77,7 @@ SOME_UNKNOWN, MANY_UNKNOWN = 0.01, 0.1
 
 
 def split_arguments(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Tokenizers and texts among the arguments of the command, by what they name.
+    """Return tokenizers and texts among the arguments of the command, by what they name.
 
     Texts are `-`, files with the suffix of a text or count table, and directories without a
     tokenizer. Everything else is a tokenizer.
@@ -245,13 +245,13 @@ def _measure(candidate: Candidate, text: Text) -> _OnText:
 
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
-    """Whether a token is whole characters, not some bytes of one."""
+    """Return whether a token is whole characters, not some bytes of one."""
     text = as_text(tokenizer.token_bytes(token))
     return text is not None and "\ufffd" not in text  # to which libraries decode a byte
 
 
 def _english(mine: _OnText, everything: Sequence[_OnText]) -> _OnText | None:
-    """The same tokenizer on English text, the parallel one if there is one."""
+    """Return the same tokenizer on English text, the parallel one if there is one."""
     if mine.text.language == BASE:
         return None
     others = [
@@ -264,7 +264,7 @@ def _english(mine: _OnText, everything: Sequence[_OnText]) -> _OnText | None:
 
 
 def _parallel(one: Text, two: Text) -> bool:
-    """Whether two texts seem to be the same lines in two languages."""
+    """Return whether two texts seem to be the same lines in two languages."""
     if one.counts.size.documents != two.counts.size.documents or one.counts.size.documents < 2:
         return False
     if one.documents is None or two.documents is None:
@@ -273,7 +273,7 @@ def _parallel(one: Text, two: Text) -> bool:
 
 
 def _changed(measured: Sequence[_OnText], progress: Progress) -> Iterator[dict[str, Any]]:
-    """Fields about changed text, which is made once for all tokenizers."""
+    """Yield fields about changed text, which is made once for all tokenizers."""
     text = other = None
     with progress.task("measuring changed text", total=len(measured), unit="texts") as task:
         for mine in measured:
@@ -335,7 +335,7 @@ def _row(mine: _OnText, english: _OnText | None, robust: bool) -> dict[str, Any]
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """good, fair, poor or bad: by `excess`, and by bytes and unknown tokens.
+    """Judge by `excess`, and by bytes and unknown tokens: good, fair, poor or bad.
 
     At best poor if a fifth of the tokens are bytes or a hundredth are unknown; bad if a tenth are
     unknown.
@@ -353,7 +353,7 @@ def verdict(row: Mapping[str, Any]) -> str:
 
 
 def reason(row: Mapping[str, Any]) -> str:
-    """The verdict in words.
+    """Say the verdict in words.
 
     >>> row = {"excess": 2.14, "name": "Finnish", "premium": 1.9, "byte_tokens": 0.0,
     ...        "unknown_tokens": 0.0, "tested_lines": 0, "lossy_lines": 0}
@@ -382,7 +382,7 @@ def reason(row: Mapping[str, Any]) -> str:
 
 
 def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """The remedy for languages in which one tokenizer is poor or bad; None if there are none.
+    """Say what helps languages in which one tokenizer is poor or bad; None if there are none.
 
     >>> row = {"tokenizer": "a.json", "language": "fi", "name": "Finnish", "verdict": "bad"}
     >>> hint([row])

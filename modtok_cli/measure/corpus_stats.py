@@ -115,7 +115,7 @@ def stats_of(
     threads: int | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Rows of `corpus_stats` of the files of each language, ascending.
+    """Return rows of `corpus_stats` of the files of each language, ascending.
 
     `files` is the result of `workspace.language_files` or `workspace.by_language`. `samples`
     is the number of documents to show per language, up to 200 characters each, picked by their

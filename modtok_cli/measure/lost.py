@@ -30,7 +30,7 @@ class Lost:
 def lost_of(
     tokenizer: Subtokenizer, text: str, documents: Sequence[str], progress: Progress
 ) -> Lost:
-    """The losses of a tokenizer in documents of `text`; a warning says them."""
+    """Return the losses of a tokenizer in documents of `text`; a warning says them."""
     losses, counts, tokens = tokenizer.losses, np.zeros(2, dtype=np.int64), 0
     if losses is not None:
         for document in documents:
@@ -47,5 +47,5 @@ def lost_of(
 
 
 def unmeasured(lost: Mapping[str, Lost]) -> frozenset[str]:
-    """The languages of which much text is lost."""
+    """Return the languages of which much text is lost."""
     return frozenset(language for language, each in lost.items() if each.is_much)

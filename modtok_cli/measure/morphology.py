@@ -35,7 +35,7 @@ Morphs = tuple[str, ...]
 def align(
     tokenizer: Tokenizer, words: Sequence[Morphs], language: str
 ) -> dict[str, float | int | None]:
-    """Agreement of a tokenizer's boundaries with the morphemes of words, as fields of a row.
+    """Compare token boundaries with the morphemes of words; returns fields of a row.
 
     `morph_score`: share of the morpheme boundaries of words of several tokens that are token
     boundaries; `boundary_precision`: share of token boundaries that are morpheme boundaries;
@@ -94,7 +94,7 @@ class Morphemes:
         self._read: dict[str, list[Morphs]] = {}
 
     def of(self, language: str) -> list[Morphs] | None:
-        """Words of a language; None if there is no file.
+        """Return words of a language; None if there is no file.
 
         Raises:
             ModtokError: the file is damaged.
@@ -106,7 +106,7 @@ class Morphemes:
         return self._read[language]
 
     def fingerprint(self, language: str) -> str:
-        """Digest of the words of a language."""
+        """Return the digest of the words of a language."""
         words = self.of(language) or []
         return digest(*("|".join(morphemes).encode() for morphemes in words))
 

@@ -139,7 +139,7 @@ def _row(
 def _boundaries(
     tokenizer: Tokenizer, language: str, segmented: Morphemes | None
 ) -> dict[str, float | int | None]:
-    """Fields about morpheme boundaries; None in a language without segmented words."""
+    """Return fields about morpheme boundaries; None in a language without segmented words."""
     if segmented is None:
         return {}
     words = segmented.of(language)

@@ -31,7 +31,7 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 def shares(
     occurrences: Int64Array, membership: BoolArray, languages: Sequence[str], source: str
 ) -> dict[str, Any]:
-    """Fractions of a text's tokens that are outside V_L, by membership.
+    """Return fractions of a text's tokens that are outside V_L, by membership.
 
     `exclusive`: by language, tokens of exactly this other language. `member`: by language, tokens
     of this language and perhaps others. `several`: tokens of two or more other languages. outside
@@ -142,7 +142,7 @@ def origin(
 
 
 def _opened(tokenizer: OriginTokenizer) -> tuple[Subtokenizer, Path]:
-    """The subset, and the directory with the languages of its tokens."""
+    """Return the subset, and the directory with the languages of its tokens."""
     subset = opened(tokenizer)
     home = home_of(subset)
     if home is None or not isinstance(subset, Subtokenizer):

@@ -93,7 +93,7 @@ class References:
         return list(self._paths)
 
     def __getitem__(self, language: str) -> Reference:
-        """Reference of a language.
+        """Return the reference of a language.
 
         Raises:
             ModtokError: there is none, or its file is damaged.
@@ -115,7 +115,7 @@ class References:
         return self._read[language]
 
     def all(self) -> dict[str, Reference]:
-        """All references by language."""
+        """Return all references by language."""
         return {language: self[language] for language in self._paths}
 
 
@@ -139,7 +139,7 @@ def _reference(language: str, path: Path, data: bytes) -> Reference:
 def find_references(
     directory: Path | None, tokenizers: Sequence[Spec], opened: Sequence[Candidate] = ()
 ) -> References:
-    """References to measure against.
+    """Return references to measure against.
 
     `directory` if given; else `references/` of the first modular directory among `tokenizers`; else
     that of the workspace's `tokenizer/`, unless one of `opened` was extracted from another.
@@ -163,7 +163,7 @@ def find_references(
 
 
 def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
-    """The references that the user named, by their directory or a tokenizer's."""
+    """Return the references that the user named, by their directory or a tokenizer's."""
     if directory is not None:
         return directory
     for spec in tokenizers:
@@ -174,7 +174,7 @@ def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
 
 
 def _parents(opened: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
-    """Names of extracted tokenizers, and signatures of the tokenizers they come from.
+    """Yield names of extracted tokenizers, and signatures of the tokenizers they come from.
 
     A directory that is named without references of its own, such as a joint BPE, is compared.
     """
@@ -190,7 +190,7 @@ def references_or_none(
     opened: Sequence[Candidate] = (),
     progress: Progress = SILENT,
 ) -> References | None:
-    """References as `find_references` has them; None if none are given and none fit.
+    """Return references as `find_references` has them; None if none are given and none fit.
 
     `progress` is warned of the others.
     """
@@ -208,7 +208,7 @@ def references_or_none(
 def code_lengths(
     texts: Sequence[bytes], references: Mapping[str, Reference]
 ) -> npt.NDArray[np.float64]:
-    """Bits of each text under each reference; shape (texts, references).
+    """Return bits of each text under each reference; shape (texts, references).
 
     p(token) = (count + 1/2) / (Σ counts + V/2), so an unseen token has a finite cost.
     """
@@ -228,7 +228,7 @@ def identify(texts: Sequence[bytes], references: Mapping[str, Reference]) -> lis
 
 
 def identify_whole(counts: WordCounts, references: Mapping[str, Reference]) -> str | None:
-    """Language of a text by its word counts; None if it seems to be in none of the languages.
+    """Identify the language of a text by its word counts; None if it seems to be another one.
 
     References with the words of another pre-tokenizer, and those without token counts, are skipped.
     """

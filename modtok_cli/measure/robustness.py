@@ -57,7 +57,7 @@ def without_diacritics(line: str) -> str:
 
 
 def half(line: str) -> int:
-    """Length of the first half of a line, which ends before a space if there is one.
+    """Return the length of the first half of a line, which ends before a space if there is one.
 
     >>> half("yksi kaksi kolme"), half("on saat"), half("kolme")
     (4, 2, 2)
@@ -106,7 +106,7 @@ class Changed:
     def relative(
         self, tokenizer: Tokenizer, tokens: int, english_tokens: int | None
     ) -> dict[str, float | None]:
-        """Tokens of each changed text relative to `tokens` of the text.
+        """Return tokens of each changed text relative to `tokens` of the text.
 
         Those of the mixture are relative to its share of both texts, of `english_tokens` in
         English. None without a parallel English text.

@@ -39,13 +39,13 @@ class Text:
     other_counts: dict[PreTokenizer, WordCounts] = field(default_factory=dict)
 
     def counts_for(self, pretokenizer: PreTokenizer | None) -> WordCounts | None:
-        """Word counts of a pre-tokenizer; None if they were not counted."""
+        """Return word counts of a pre-tokenizer; None if they were not counted."""
         if pretokenizer is self.counts.pretokenizer:
             return self.counts
         return self.other_counts.get(pretokenizer) if pretokenizer else None
 
     def like(self, documents: list[bytes]) -> Text:
-        """Other documents of the same name and language, with counts of the same kinds."""
+        """Return other documents of the same name and language, with counts of the same kinds."""
         counts, *others = (count_documents([documents], each) for each in (BPE, *self.other_counts))
         return Text(
             self.name,

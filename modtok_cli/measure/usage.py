@@ -61,7 +61,7 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
 
 
 def one_token_words(tokenizer: Tokenizer, text: Text) -> dict[str, float | None]:
-    """Shares of the words of a text that are one token: of all words, and of the different ones.
+    """Return the shares of words that are one token: of all words, and of the different ones.
 
     Chiu 2026 (TokLens) name the share the single-token retention rate. A word is a
     pre-token of the BPE pre-tokenizer with a letter, mark or digit (`word_mask`), with its space:
@@ -95,7 +95,7 @@ def note_unspaced(texts: Sequence[Text], progress: Progress) -> None:
 def fitting(
     texts: Sequence[Text], candidates: Sequence[Candidate], progress: Progress
 ) -> Iterator[tuple[Text, Candidate]]:
-    """Every text with every tokenizer that fits its language."""
+    """Yield every text with every tokenizer that fits its language."""
     pairs = [(text, each) for text in texts for each in candidates if each.fits(text.language)]
     with progress.task("measuring", total=len(pairs), unit="texts") as task:
         for pair in pairs:
@@ -104,7 +104,7 @@ def fitting(
 
 
 def ratio(a: float, b: float | None) -> float | None:
-    """Quotient; None without a divisor."""
+    """Return the quotient; None without a divisor."""
     return a / b if b else None
 
 
@@ -120,7 +120,7 @@ class Basis:
 
     @classmethod
     def of(cls, text: Text, references: References | None) -> Basis:
-        """The text's sizes, and its tokens under the reference of its language if there is one."""
+        """Measure a text: its sizes, and its tokens under the reference of its language if any."""
         tokens, size, name = None, None, "none"
         if references is not None and text.language in references.languages:
             reference = references[text.language].tokenizer
@@ -129,7 +129,7 @@ class Basis:
         return cls(text, tokens, size, name, word_total(text.counts))
 
     def relative(self, tokens: int) -> dict[str, Any]:
-        """Fields of a row: sizes of the text, and a number of tokens relative to them."""
+        """Return fields of a row: sizes of the text, and a number of tokens relative to them."""
         size = self.text.counts.size
         return {
             "documents": size.documents,
@@ -143,7 +143,7 @@ class Basis:
 
 
 def merge_only(tokenizer: Tokenizer, occurrences: Int64Array) -> int | None:
-    """Number of tokens that occur only as parts of the tokens of a text.
+    """Return the number of tokens that occur only as parts of the tokens of a text.
 
     With merges t+h → th, th+e → the and a text of "the" only, "th" is such a token: it has a row in
     the model's matrices that is never trained. Bytes and special tokens do not count. None if the
@@ -196,13 +196,13 @@ def round_trip(tokenizer: Tokenizer, text: Text, most: int = 200) -> RoundTrip:
 
 
 def unknown_tokens(tokenizer: Tokenizer, used: Usage) -> int:
-    """How many of the tokens of a text stand for text without a token; of its occurrences."""
+    """Return how many tokens of a text stand for text without a token."""
     unknown: int | None = getattr(tokenizer, "unknown", None)  # ours have none: they have bytes
     return 0 if unknown is None or used.occurrences is None else int(used.occurrences[unknown])
 
 
 def tried(candidate: Candidate, text: Text, used: Usage, progress: Progress) -> RoundTrip:
-    """As `round_trip`; warns of text that the tokens of a text do not stand for."""
+    """Test a round trip, and warn of text that the tokens of a text do not stand for."""
     if count := unknown_tokens(candidate.tokenizer, used):
         progress.warn(
             f"{candidate.label} loses text of {text.name}: {count:,} of {used.tokens:,} tokens are "

@@ -43,7 +43,7 @@ def count_corpus(
     progress: Progress = SILENT,
     threads: int = 1,
 ) -> WordCounts:
-    """Word counts of texts and saved tables together, in any number and order.
+    """Return word counts of texts and saved tables together, in any number and order.
 
     A path is a text file, a `.counts` or `.counts.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
@@ -71,7 +71,7 @@ def count_corpus(
 
 
 def no_text(sources: Sequence[Path | str], reading: Reading) -> ModtokError:
-    """The error for files without documents."""
+    """Return the error for files without documents."""
     return ModtokError(
         "holds no text" if len(sources) == 1 else "hold no text",
         where=", ".join(map(display, sources)),
@@ -89,7 +89,7 @@ def count_languages(
     progress: Progress = SILENT,
     threads: int | None = None,
 ) -> dict[str, WordCounts]:
-    """Word counts of each language, several at a time (`threads`: default one a core)."""
+    """Return word counts of each language, several at a time (`threads`: default one a core)."""
     languages = sorted(files)
     tables = read_each(
         lambda name, advance: count_files(
@@ -167,7 +167,7 @@ def write_counts(
 
 
 def tables_of(files: Mapping[str, Sequence[Path]], output: Path, data: Path) -> dict[str, Path]:
-    """Where the table of each language is written, which is not a file to count.
+    """Return where the table of each language is written, which is not a file to count.
 
     Raises:
         UsageError: it is one, or `output` has files that are neither tables nor that text.
@@ -182,7 +182,7 @@ def tables_of(files: Mapping[str, Sequence[Path]], output: Path, data: Path) -> 
 
 
 def row_of(header: Header, place: Path, unchanged: bool) -> dict[str, object]:
-    """The row of a table that `corpus count` prints."""
+    """Return the row of a table that `corpus count` prints."""
     return {
         "language": header.language,
         **vars(header.size),
@@ -194,7 +194,7 @@ def row_of(header: Header, place: Path, unchanged: bool) -> dict[str, object]:
 
 
 def finished(place: Path, paths: Sequence[Path], reading: Reading) -> Header | None:
-    """The header of the table at `place` if it was counted from these files, this way."""
+    """Return the header of the table at `place` if it was counted from these files, this way."""
     if not place.exists():
         return None
     try:
@@ -272,12 +272,12 @@ def _within(reading: Reading, memory: int | None) -> Reading:
 
 
 def recorded_reading(reading: Reading, memory: int | None) -> Reading:
-    """The reading of a table in its header: with the longest document where longer ones miss."""
+    """Return the reading as a header has it: with the longest document if longer ones miss."""
     return _within(reading, memory) if reading.errors == "skip" else reading
 
 
 def checked_memory(value: str | int | None, least: int = LEAST_MEMORY) -> int | None:
-    """Bytes of a bound such as "4GB", which is at least `least`; None if there is none."""
+    """Return bytes of a bound such as "4GB", which is at least `least`; None if there is none."""
     if value is None:
         return None
     try:
@@ -364,7 +364,7 @@ def read_tsv(
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> WordCounts:
-    r"""The table in a `.counts.tsv` file (or .zst, .gz) of lines `word<TAB>count`, which add up.
+    r"""Read a `.counts.tsv` file (or .zst, .gz) of lines `word<TAB>count`, which add up.
 
     A word is taken with its spaces (" the" and "the" are two). Tab, newline, carriage return
     and backslash inside a word are written `\t`, `\n`, `\r` and `\\`; any other backslash

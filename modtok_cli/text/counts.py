@@ -65,7 +65,7 @@ class WordCounts:
         pretokenizer: PreTokenizer = BPE,
         size: CorpusSize | None = None,
     ) -> WordCounts:
-        """A table of (word, count) pairs in any order; counts of a repeated word add up.
+        """Return a table of (word, count) pairs in any order; counts of a repeated word add up.
 
         Words are not split further. Without `size`, characters and bytes are counted in the words,
         which cover the text they came from; documents are then 0, unknown.
@@ -89,15 +89,15 @@ class WordCounts:
         return cls(data.copy(), offsets, counts, pretokenizer, size)
 
     def words(self) -> list[bytes]:
-        """The words, ascending."""
+        """Return the words, ascending."""
         return unflatten(self.data, self.offsets)
 
     def pairs(self) -> Iterator[tuple[bytes, int]]:
-        """(word, count), words ascending."""
+        """Return (word, count), words ascending."""
         return zip(self.words(), self.counts.tolist(), strict=True)
 
     def where(self, mask: BoolArray) -> WordCounts:
-        """The words of `mask` (W,) bool, with the size of the whole text."""
+        """Return the words of `mask` (W,) bool, with the size of the whole text."""
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(mask.sum()) + 1, dtype=np.int64)
         np.cumsum(lengths[mask], out=offsets[1:])
@@ -105,7 +105,7 @@ class WordCounts:
         return replace(self, data=data, offsets=offsets, counts=self.counts[mask])
 
     def part(self, start: int, stop: int) -> WordCounts:
-        """A copy of words start … stop - 1, without a size."""
+        """Return a copy of words start … stop - 1, without a size."""
         first, end = int(self.offsets[start]), int(self.offsets[stop])
         return WordCounts(
             self.data[first:end].copy(),
@@ -141,7 +141,7 @@ class WordCounts:
 def size_of(
     data: UInt8Array, offsets: Int64Array, counts: Int64Array, documents: int = 0
 ) -> CorpusSize:
-    """Size of the text that the words cover: lengths of words times their counts."""
+    """Return the size of the text that the words cover: lengths of words times their counts."""
     lengths = np.diff(offsets)
     # A code point is one byte that is not a continuation byte (10xxxxxx).
     # int32 adds up three times as fast.
@@ -153,7 +153,7 @@ def size_of(
 
 
 def concatenate(parts: Sequence[WordCounts], size: CorpusSize) -> WordCounts:
-    """One table of at least one part whose words ascend from each to the next."""
+    """Return one table of at least one part whose words ascend from each to the next."""
     ends = np.cumsum([0, *(len(part.data) for part in parts)])
     starts = [part.offsets[:-1] + end for part, end in zip(parts, ends, strict=False)]
     return WordCounts(
@@ -166,7 +166,7 @@ def concatenate(parts: Sequence[WordCounts], size: CorpusSize) -> WordCounts:
 
 
 def common_pretokenizer(names: Iterable[str]) -> str:
-    """The pre-tokenizer of all tables, given that of each.
+    """Return the pre-tokenizer of all tables, given that of each.
 
     Raises:
         UsageError: there are several.
@@ -181,7 +181,7 @@ def common_pretokenizer(names: Iterable[str]) -> str:
 
 
 def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
-    """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
+    """Return the table of all the texts together: count(a + b) = count(a) + count(b), exactly.
 
     Any order of `tables` gives the same bytes. No table gives the empty one of `bpe`.
     """
@@ -280,7 +280,7 @@ class WordCounter:
     def _rewritten(
         self, data: UInt8Array, starts: Int64Array, stops: Int64Array, weights: Int64Array
     ) -> tuple[UInt8Array, Int64Array, Int64Array]:
-        """The documents as the pre-tokenizer changes them, in the same form."""
+        """Return the documents as the pre-tokenizer changes them, in the same form."""
         rewrite = self.pretokenizer.rewrite
         assert rewrite is not None
         changed = []
@@ -301,7 +301,7 @@ class WordCounter:
         return self._counter.sizes[2]
 
     def result(self) -> WordCounts:
-        """The counts so far, words in ascending byte order; without what was spilled."""
+        """Return the counts so far, words in ascending byte order; without what was spilled."""
         return self._listed(self.documents, self._grown)
 
     def _listed(self, documents: int, grown: CorpusSize) -> WordCounts:
@@ -319,7 +319,7 @@ class WordCounter:
 def count_documents(
     batches: Iterable[Sequence[bytes]], pretokenizer: PreTokenizer = BPE
 ) -> WordCounts:
-    """Word counts of documents (UTF-8 bytes) that come in batches of about half a megabyte."""
+    """Count the words of documents (UTF-8) in batches of about half a megabyte."""
     counter = WordCounter(pretokenizer)
     for batch in batches:
         counter.add_documents(batch)
@@ -327,7 +327,7 @@ def count_documents(
 
 
 def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
-    """The words of `text` (UTF-8) in order; joined they are `text` again.
+    """Return the words of `text` (UTF-8) in order; joined they are `text` again.
 
     >>> split_words(b"two  words!")
     [b'two', b'  ', b'words', b'!']
@@ -338,5 +338,5 @@ def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
 
 
 def _points(text: bytes) -> int:
-    """Number of code points of UTF-8."""
+    """Return the number of code points of UTF-8."""
     return len(text.decode("utf-8", "replace"))

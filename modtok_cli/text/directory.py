@@ -60,11 +60,11 @@ class Directory:
         self._unread: set[Path] = set()
 
     def entries(self, directory: Path) -> list[Path]:
-        """The entries of a directory, ascending, without hidden or removed ones."""
+        """Return the entries of a directory, ascending, without hidden or removed ones."""
         return [each for each in sorted(directory.iterdir()) if self._keeps(each)]
 
     def below(self, entry: Path) -> list[Path]:
-        """The files to read of an entry, itself or those below it, also behind links."""
+        """Return the files to read of an entry, itself or those below it, also behind links."""
         files = []
         for file in self._files(entry):
             if self._is_text(file) and file.is_file():
@@ -74,14 +74,14 @@ class Directory:
         return sorted(files)
 
     def chosen(self) -> list[Path]:
-        """The files to read of all languages: `below` the root, and of each `of_train`."""
+        """Return the files to read of all languages: `below` the root, and of each `of_train`."""
         of: dict[str | None, list[Path]] = {}
         for file in self.below(self.root):
             of.setdefault(label_of_path(file), []).append(file)
         return sorted(file for files in of.values() for file in self.of_train(files))
 
     def of_train(self, files: Iterable[Path]) -> list[Path]:
-        """The files of one language without other splits, if there is a split `train`."""
+        """Return the files of one language without other splits, if there is a split `train`."""
         splits = {file: self._split(file) for file in files}
         found = set(splits.values())
         if TRAIN not in found:
@@ -142,7 +142,7 @@ class Directory:
                 yield from self._files(each, (*above, place))
 
     def _split(self, file: Path) -> str | None:
-        """The split that a file or a directory between it and the root is named after."""
+        """Return the split that a file or a directory between it and the root is named after."""
         for path in (file, *file.parents):
             if path == self.root:
                 break
@@ -157,7 +157,7 @@ class Directory:
 
 
 def variety_of_name(name: str) -> str:
-    """Words that follow the label of a name and are no numbers, splits, parts or suffixes.
+    """Return words that follow the label of a name and are no numbers, splits, parts or suffixes.
 
     >>> [variety_of_name(name) for name in ("zh.classical.txt", "hi_rom.txt.xz", "fr_train-0.gz")]
     ['classical', 'rom', '']
@@ -169,7 +169,7 @@ def variety_of_name(name: str) -> str:
 
 
 def names_of_text() -> str:
-    """Suffixes of files with text, for errors."""
+    """Return suffixes of files with text, for errors."""
     return f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
 
 

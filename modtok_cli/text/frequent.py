@@ -67,7 +67,7 @@ class Frequent:
 
 
 def frequent_words(counts: WordCounts, min_count: int, sample_weight: int = 1) -> Frequent:
-    """The words that occur at least `min_count` times, the rarest of them as a sample.
+    """Return the words that occur at least `min_count` times, the rarest of them as a sample.
 
     A word that occurs c < `sample_weight` times is in the sample with probability c /
     `sample_weight`, by its hash, and counts `sample_weight` times. So every pair of bytes or tokens
@@ -150,7 +150,7 @@ class StoredCounts:
         )
 
     def read(self) -> Frequent:
-        """The words to learn from, validated."""
+        """Return the words to learn from, validated."""
         kept = []
         left_out = LeftOut(self.min_count, self.sample_weight)
         missing, excess = np.zeros((2, 1 << 16), dtype=np.int64)

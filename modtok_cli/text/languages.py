@@ -90,7 +90,7 @@ _NOT_IN_NAMES = frozenset(
 
 @cache
 def _rows() -> list[tuple[str, list[str], str]]:
-    """Code, other codes and English name of each language in the file beside this one.
+    """Return code, other codes and English name of each language in the file beside this one.
 
     A language has its ISO 639-1 code or, if parallel corpora often hold it, its ISO 639-3 code;
     other three-letter codes are taken from a user's list, but not out of file names.
@@ -107,7 +107,7 @@ def _table() -> dict[str, str]:
 
 
 def subtags(label: str) -> tuple[str, str, str, str, str] | None:
-    """Language, script, region, variants and private part of a label, as `canonical` writes them.
+    """Split a label into language, script, region, variants and private part.
 
     `code`, `math` and `x-law` are languages here. None if `label` has not the shape of one.
 
@@ -124,7 +124,7 @@ def subtags(label: str) -> tuple[str, str, str, str, str] | None:
 
 
 def _language(code: str) -> str:
-    """The code in use of a language."""
+    """Return the code in use of a language."""
     code = _RETIRED.get(code, code)
     return _table().get(code, code)
 
@@ -134,7 +134,7 @@ def _fits_years(variants: str, language: str) -> bool:
 
 
 def canonical(label: str) -> str:
-    """The label with script, region and private part; what is not a label stays.
+    """Return the label with script, region and private part; what is not a label stays.
 
     >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zh-cmn-Hant-TW", "fre", "X-Law")]
     ['fr-Latn', 'pt-BR', 'zh-Hant-TW', 'fr', 'x-law']
@@ -144,7 +144,7 @@ def canonical(label: str) -> str:
 
 
 def normalize(code: str) -> str:
-    """The short code of a language; script, region and variants are dropped.
+    """Return the short code of a language; script, region and variants are dropped.
 
     ISO 639-3 codes without a two-letter one stay; so does anything that is not a code.
 
@@ -161,7 +161,7 @@ def _names() -> dict[str, str]:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or its code if the name is not in the table.
+    """Return the English name of a language, or its code if the name is not in the table.
 
     Script, region and variants follow in parentheses.
 
@@ -176,7 +176,7 @@ def language_name(code: str) -> str:
 
 
 def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list[str]:
-    """Language codes as a list: a string holds one code, or several between commas or spaces.
+    """Return codes as a list: a string has one code, or several between commas or spaces.
 
     >>> language_list("fi"), language_list("fr, en"), language_list(("fr", "en"))
     (['fi'], ['fr', 'en'], ['fr', 'en'])
@@ -215,12 +215,12 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
 def optional_languages(
     languages: str | Iterable[str] | None, flag: str = "--langs"
 ) -> list[str] | None:
-    """`language_list` of languages; None stays."""
+    """Return `language_list` of languages; None stays."""
     return None if languages is None else language_list(languages, flag)
 
 
 def is_language(code: str) -> bool:
-    """Whether `code` is a label: a known code, one of three letters, `code`, `math` or `x-…`.
+    """Return whether `code` is a label: known, of three letters, `code`, `math` or `x-…`.
 
     >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "code", "x-law", "xx", "part")]
     [True, True, True, True, True, False, False]
@@ -230,7 +230,7 @@ def is_language(code: str) -> bool:
 
 
 def label_of_path(path: str | Path) -> str | None:
-    """The label a file, its directory or the one above is named after, with script and region.
+    """Return the label that a file, its directory or the one above is named after.
 
     >>> [label_of_path(p) for p in ("fra_Latn.devtest", "data/fi/part-0.jsonl.zst", "x-law.txt")]
     ['fr-Latn', 'fi', 'x-law']
@@ -253,7 +253,7 @@ def label_of_path(path: str | Path) -> str | None:
 
 
 def bare(name: str) -> str:
-    """A name without what data sets put before a label.
+    """Return a name without what data sets put before a label.
 
     >>> [bare(name) for name in ("lang=fr", "c4-fr.json.gz", "20231101.fr", "fr.txt")]
     ['fr', 'fr.json.gz', 'fr', 'fr.txt']
@@ -263,7 +263,7 @@ def bare(name: str) -> str:
 
 
 def has_script(code: str) -> bool:
-    """Whether `code` is a label with a script, which no word is: fra_Latn."""
+    """Return whether `code` is a label with a script, which no word is: fra_Latn."""
     return bool(_SCRIPT.fullmatch(code)) and split_name(code) is not None
 
 
@@ -310,7 +310,7 @@ def _known(code: str) -> bool:
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """`did you mean 'fr'? ` as the beginning of a remedy, or an empty string.
+    """Return `did you mean 'fr'? ` as the beginning of a remedy, or an empty string.
 
     Codes of two letters are not compared by spelling: `de` does not mean `ne`.
 
@@ -327,7 +327,7 @@ def _codes_of_names() -> dict[str, str]:
 
 
 def guess_language(name: str) -> str | None:
-    """The language that the name of a file seems to mean without being a label; None without one.
+    """Guess the language that the name of a file means without being a label; None if unknown.
 
     >>> [guess_language(f"{name}.txt") for name in ("french", "jp", "fr copy", "notes")]
     ['fr', 'ja', 'fr', None]
@@ -346,7 +346,7 @@ Item = TypeVar("Item")
 
 
 def shortened(labels: Iterable[str]) -> dict[str, str]:
-    """The label in use for each of `labels`, which have script and region (`text.canonical`).
+    """Return the label in use for each of `labels`, which have script and region.
 
     It is the short code, unless there are several of a language and each has a script or region.
 
@@ -366,7 +366,7 @@ def shortened(labels: Iterable[str]) -> dict[str, str]:
 
 
 def matching(name: str, known: Sequence[str]) -> list[str]:
-    """The labels of `known` that `name` means, in their order: itself, or those it fits.
+    """Return the labels of `known` that `name` means, in their order: itself, or those it fits.
 
     >>> known = ["fr", "sr-Cyrl", "sr-Latn", "code"]
     >>> [matching(name, known) for name in ("fra_Latn", "srp_Cyrl", "sr", "fi")]
@@ -379,7 +379,7 @@ def matching(name: str, known: Sequence[str]) -> list[str]:
 
 
 def by_label(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
-    """Items by the label in use, from items by labels in any spelling.
+    """Return items by the label in use, from items by labels in any spelling.
 
     >>> by_label([("fra_Latn", 1), ("zho_Hans", 2), ("zho_Hant", 3)])
     {'fr': [1], 'zh-Hans': [2], 'zh-Hant': [3]}
@@ -393,7 +393,7 @@ def by_label(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
 
 
 def the_one(name: str, known: Sequence[str]) -> str | None:
-    """The label of `known` that `name` means; None if there are none or several.
+    """Return the label of `known` that `name` means; None if there are none or several.
 
     >>> the_one("fra_Latn", ["en", "fr"]), the_one("zh", ["zh-Hans", "zh-Hant"])
     ('fr', None)
@@ -404,7 +404,7 @@ def the_one(name: str, known: Sequence[str]) -> str | None:
 
 @lru_cache(1 << 16)
 def fits(one: str, other: str) -> bool:
-    """Whether two labels are of one language, and not of two scripts, regions or variants.
+    """Return whether two labels are of one language, and not of two scripts, regions or variants.
 
     >>> fits("zh-Hant-TW", "zh-Hant"), fits("zh", "zh-Hans"), fits("zh-Hant", "zh-Hans")
     (True, True, False)
@@ -419,7 +419,7 @@ def fits(one: str, other: str) -> bool:
 
 
 def split_pair(pair: str) -> tuple[str, str] | None:
-    """The two labels of a pair of languages; None if it is not one.
+    """Return the two labels of a pair of languages; None if it is not one.
 
     >>> split_pair("en-fr"), split_pair("zh-Hant-en"), split_pair("en-pt-BR"), split_pair("en")
     (('en', 'fr'), ('zh-Hant', 'en'), ('en', 'pt-BR'), None)

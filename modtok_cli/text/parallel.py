@@ -41,7 +41,7 @@ def read_each(
     threads: int | None,
     progress: Progress,
 ) -> list[Result]:
-    """`read(item, advance)` of each item, in order, on `threads` threads (default: the cores).
+    """Call `read(item, advance)` for each item, on `threads` threads; return the results in order.
 
     Progress counts the bytes of `files`, the files of all items. When an item fails, all
     others are stopped; of several errors, the error of the first item in order is raised.
@@ -74,7 +74,7 @@ def read_each(
 
 
 def total_bytes(files: Iterable[Path | str]) -> int | None:
-    """Bytes of `files` on disk; None with a pipe among them."""
+    """Return bytes of `files` on disk; None with a pipe among them."""
     total = 0
     for file in files:
         if is_pipe(file):
@@ -85,7 +85,7 @@ def total_bytes(files: Iterable[Path | str]) -> int | None:
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -74,7 +74,7 @@ class PreTokenizer:
         return find_pretokenizer, (self.name,)
 
     def to_json(self, *, byte_level: bool) -> dict[str, Any]:
-        """The `pre_tokenizer` of a `tokenizer.json`.
+        """Return the `pre_tokenizer` of a `tokenizer.json`.
 
         `byte_level`: whether tokens spell bytes by visible characters, as BPE's do.
         """
@@ -94,7 +94,7 @@ class PreTokenizer:
         return {"type": "Sequence", "pretokenizers": [first, level]}
 
     def is_json(self, node: Any, *, byte_level: bool) -> bool:
-        """Whether the `pre_tokenizer` of a `tokenizer.json` splits as this one does."""
+        """Return whether the `pre_tokenizer` of a `tokenizer.json` splits as this one does."""
         expected = self.to_json(byte_level=byte_level)
         if not byte_level:
             return _is_split(node, expected)
@@ -113,7 +113,7 @@ class PreTokenizer:
 
 
 def split_json(pattern: str) -> dict[str, Any]:
-    """The step of a `tokenizer.json` that splits by a pattern."""
+    """Return the step of a `tokenizer.json` that splits by a pattern."""
     return {
         "type": "Split",
         "pattern": {"Regex": pattern},
@@ -148,7 +148,7 @@ class CalledPreTokenizer(PreTokenizer, ABC):
 
     @abstractmethod
     def ends(self, text: str) -> Iterator[int]:
-        """Where the words of a text end, ascending."""
+        """Return where the words of a text end, ascending."""
 
     def _end_of(self, splitter: int, data: int, start: int, stop: int) -> int:
         """End of the word at `start`; at its first word, the whole rest of a document is split."""
@@ -190,13 +190,13 @@ class PatternPreTokenizer(CalledPreTokenizer):
         super().__init__(name, pattern)
 
     def ends(self, text: str) -> Iterator[int]:
-        """Ends of the matches."""
+        """Return ends of the matches."""
         return (match.end() for match in self._compiled.finditer(text) if match.group())
 
 
 @cache
 def _native() -> Mapping[str, PreTokenizer]:
-    """The pre-tokenizers of the core."""
+    """Return the pre-tokenizers of the core."""
     return {
         each.name.decode(): PreTokenizer(
             each.name.decode(),
@@ -214,17 +214,17 @@ OTHERS = Plugins("modtok.pretokenizers", PatternPreTokenizer)
 
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
-    """All pre-tokenizers by name, also of other packages."""
+    """Return all pre-tokenizers by name, also of other packages."""
     return {**OTHERS.all(), **_native()}
 
 
 def offered_pretokenizers() -> list[str]:
-    """Names that make sense for learning BPE, ascending, also of other packages."""
+    """Return names that make sense for learning BPE, ascending, also of other packages."""
     return sorted({*_native(), *OTHERS.names()} - _SPECIAL)
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name."""
+    """Return the pre-tokenizer of that name."""
     # Looking for entry points takes tens of milliseconds.
     pretokenizer = _native().get(name) or pretokenizers().get(name)
     if pretokenizer is None:
@@ -236,7 +236,7 @@ def find_pretokenizer(name: str) -> PreTokenizer:
 
 
 def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:
-    """The pre-tokenizer that the `pre_tokenizer` of a `tokenizer.json` is; None if unknown."""
+    """Return the pre-tokenizer of the `pre_tokenizer` of a `tokenizer.json`; None if unknown."""
     for known in (_native, pretokenizers):
         for each in known().values():
             if each.is_json(node, byte_level=byte_level):
@@ -305,7 +305,7 @@ class Rewriting(PreTokenizer):
 
 @cache
 def rewriting(base: PreTokenizer, how: str, whole: tuple[str, ...]) -> PreTokenizer:
-    """`base` after a change of the document, a key of `REWRITES`; one object for equal arguments.
+    """Return `base` after a change of documents, a key of `REWRITES`; the same for equal arguments.
 
     Documents that contain one of the texts `whole`, before or after the change, are one word.
 
@@ -316,7 +316,7 @@ def rewriting(base: PreTokenizer, how: str, whole: tuple[str, ...]) -> PreTokeni
 
 
 def restore_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name, one that looks at documents too."""
+    """Return the pre-tokenizer of that name, one that looks at documents too."""
     base, mark, rest = name.partition(_MARK)
     how, _, texts = ("", "", rest) if rest.startswith("[") else rest.partition(_MARK)
     try:
@@ -330,17 +330,17 @@ def restore_pretokenizer(name: str) -> PreTokenizer:
 
 
 def prefixed(document: bytes) -> bytes:
-    """A space before every document that is not empty (`Prepend` of the library)."""
+    """Put a space before every document that is not empty (`Prepend` of the library)."""
     return b" " + document if document else document
 
 
 def spaced(document: bytes) -> bytes:
-    """A space before a document that begins with none (`Metaspace` of the library)."""
+    """Put a space before a document that begins with none (`Metaspace` of the library)."""
     return document if document.startswith(_SPACES) else prefixed(document)
 
 
 def composed(document: bytes) -> bytes:
-    """Normalization form C, as the `tokenizers` library has it.
+    """Apply normalization form C, as the `tokenizers` library has it.
 
     The form of assigned code points never changes between versions of Unicode. Code points that
     this Python does not know are left to the library.
@@ -364,7 +364,7 @@ def composed(document: bytes) -> bytes:
 
 @cache
 def _kinds() -> UInt8Array:
-    """The role of a code point in form C: 0 none, 1 it may change something, 2 unknown.
+    """Return the role of a code point in form C: 0 none, 1 it may change something, 2 unknown.
 
     1 are those that change alone, that combine, or that compose with the one before. All from the
     fourth plane on count as unknown.

@@ -28,17 +28,17 @@ from modtok_cli.text.text_format import (
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file with this name contains documents."""
+    """Return whether a file with this name contains documents."""
     return (format_of_name(path) is not None or _is_only_packed(path)) and not is_table(path)
 
 
 def _is_only_packed(path: Path) -> bool:
-    """Whether the name is like `fr.gz`: the content has the format."""
+    """Return whether the name is like `fr.gz`: the content has the format."""
     return path.suffix in SUFFIXES and not path.with_suffix("").suffix
 
 
 def has_fields(path: Path) -> bool:
-    """Whether the documents of a file have fields, such as their language."""
+    """Return whether the documents of a file have fields, such as their language."""
     format = format_of_name(path)
     if format is None:
         format = format_of_content(next(read_chunks(path), b""))
@@ -50,7 +50,7 @@ def text_files(
     progress: Progress = SILENT,
     accepts: Callable[[Path], bool] = is_text,
 ) -> list[str | Path]:
-    """The files to read for `path`: itself, or for a directory those below it, sorted.
+    """Return the files to read for `path`: itself, or for a directory those below it, sorted.
 
     `progress` is warned of what a directory has besides (`text.directory`).
     """
@@ -87,7 +87,7 @@ def read_documents(
     advance: Advance | None = None,
     may_be_empty: bool = False,
 ) -> Iterator[Document]:
-    """Every document of a file, directory or "-", in order, in bounded memory.
+    """Return every document of a file, directory or "-", in order, in bounded memory.
 
     Documents without text, or that `reading` leaves out or changes, give a warning with their
     number. `advance` receives the number of (compressed) bytes read. A file without text is an
@@ -106,7 +106,7 @@ def read_batches(
     advance: Advance | None = None,
     may_be_empty: bool = False,
 ) -> Iterator[list[Document]]:
-    """`read_documents` in lists of about half a megabyte of input."""
+    """Yield `read_documents` in lists of about half a megabyte of input."""
     for reader, block in _blocks(path, reading, progress, advance, may_be_empty):
         documents = reader.documents(block)
         if documents:
@@ -120,7 +120,7 @@ def read_line_batches(
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> Iterator[list[Document]]:
-    """The lines of one file of any name, in lists of about half a megabyte."""
+    """Yield the lines of one file of any name, in lists of about half a megabyte."""
     reader = TextLines(TextSource(path, advance), reading)
     for block in reader.blocks():
         yield reader.documents(block)
@@ -135,7 +135,7 @@ def read_spans(
     advance: Advance | None = None,
     may_be_empty: bool = False,
 ) -> Iterator[Spans]:
-    """`read_documents` for counting: no Python object per document where that is possible."""
+    """Yield `read_documents` for counting: no Python object per document where that is possible."""
     for reader, block in _blocks(path, reading, progress, advance, may_be_empty):
         spans = reader.spans(block)
         if len(spans.starts):
@@ -149,7 +149,7 @@ def _blocks(
     advance: Advance | None,
     may_be_empty: bool,
 ) -> Iterator[tuple[TextReader, Any]]:
-    """Reader and block, for every block of every file of `path`."""
+    """Yield reader and block, for every block of every file of `path`."""
     empty = not may_be_empty
     for file in text_files(path, progress):
         reader = _open(TextSource(file, advance), reading)
@@ -166,7 +166,7 @@ def _blocks(
 
 
 def _open(source: TextSource, reading: Reading) -> TextReader:
-    """The reader of a file: by its name, or by its first bytes."""
+    """Return the reader of a file: by its name, or by its first bytes."""
     format = None if is_pipe(source.path) else format_of_name(Path(source.path))
     if format is None:
         chunks = source.chunks()

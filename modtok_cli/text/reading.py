@@ -23,7 +23,7 @@ class Renderer(Protocol):
         """Digest of what changes a text."""
 
     def __call__(self, value: Any, where: str) -> bytes:
-        """The text; `where` is the place of the document, for errors."""
+        """Return the text; `where` is the place of the document, for errors."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class Reading(Declared):
         return self.lang_field or (None if self.field == "lang" else "lang")
 
     def of(self, language: str) -> Reading:
-        """The same for the text of one language in a workspace."""
+        """Return the same options for the text of one language in a workspace."""
         return replace(self, language=canonical(language)) if self.lang_field else self
 
     def as_json(self) -> dict[str, str | int | None]:
-        """The options that change the documents of a file, for keys of stored results."""
+        """Return the options that change the documents of a file, for keys of stored results."""
         fields = {"errors": self.errors, "field": self.field, "lang_field": self.lang_field}
         limit = {"longest": self.longest} if self.longest != LONGEST else {}
         renderer = {"renderer": self.renderer.key} if self.renderer else {}

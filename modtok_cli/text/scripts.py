@@ -48,7 +48,7 @@ class Scripts:
 
 
 def scripts_of(counts: WordCounts) -> Scripts:
-    """Scripts of a text, every occurrence counted.
+    """Return scripts of a text, every occurrence counted.
 
     >>> from modtok_cli.text.counts import count_documents
     >>> scripts_of(count_documents([["日本 a".encode()]])).syllabic
@@ -67,7 +67,7 @@ def scripts_of(counts: WordCounts) -> Scripts:
 
 
 def word_mask(counts: WordCounts) -> BoolArray:
-    """Which of the unique pre-tokens are words: those with a letter, mark or digit; (W,) bool."""
+    """Mark unique pre-tokens that are words, with a letter, mark or digit; (W,) bool."""
     points, words = _characters(counts)
     kinds = classes()[points]
     wordlike = np.zeros(len(counts), dtype=np.bool_)
@@ -76,7 +76,7 @@ def word_mask(counts: WordCounts) -> BoolArray:
 
 
 def word_total(counts: WordCounts) -> int | None:
-    """Number of words, every occurrence counted; None in scripts without spaces between words.
+    """Count the words, every occurrence; None in scripts without spaces between words.
 
     "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
     exactly from word counts, and a dash between spaces is not a word.
@@ -93,7 +93,7 @@ def _characters(counts: WordCounts) -> tuple[npt.NDArray[np.uint32], Int64Array]
 
 
 def _within(points: npt.NDArray[np.uint32], ranges: tuple[tuple[int, int], ...]) -> BoolArray:
-    """Whether each code point is in one of the ascending ranges; shape (N,)."""
+    """Return whether each code point is in one of the ascending ranges; shape (N,)."""
     edges = np.array([(first, last + 1) for first, last in ranges]).reshape(-1)
     within: BoolArray = np.searchsorted(edges, points, side="right") % 2 == 1
     return within

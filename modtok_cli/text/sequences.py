@@ -40,7 +40,7 @@ _SEPARATOR = b"1"
 def frequent_sequences(
     groups: Sequence[WordCounts], most: int, *, longest: int = LONGEST, least: int = LEAST
 ) -> list[bytes]:
-    """The sequences of 2 to `longest` words that save the most tokens if each word is a token.
+    """Find the sequences of 2 to `longest` words that save most tokens if each word is a token.
 
     A sequence saves its occurrences × (its words - 1). At most `most` sequences, the one that
     saves the most first, of equal ones the first in byte order; each occurs `least` times or more
@@ -122,7 +122,7 @@ def _sums(which: Int64Array, weights: Int64Array, number: int) -> Int64Array:
 def _scores(
     sequence: Int64Array, group: Int64Array, weights: Int64Array, shares: Float64Array
 ) -> Float64Array:
-    """The count of each sequence, as `frequent_sequences` says; (S,).
+    """Return the count of each sequence, as `frequent_sequences` says; (S,).
 
     Occurrence i is of sequence[i], 0 to S - 1, weights[i] times in group[i]. shares (G,): of the
     bytes of all groups.
@@ -148,7 +148,7 @@ def _scores(
 
 
 def _words(phrases: Sequence[bytes]) -> tuple[UInt8Array, Int64Array, Int64Array]:
-    """The words of all phrases: bytes with padding, starts and stops.
+    """Return the words of all phrases: bytes with padding, starts and stops.
 
     Between two phrases, and after the last one, is a word that ends with the separator: phrases
     that are numbers are one word with those around them.
@@ -191,7 +191,7 @@ class Sample:
                 self._size = sum(len(document.text) for document in self.documents)
 
     def groups(self) -> list[list[bytes]]:
-        """The documents by source in at most `GROUPS` groups, one by one those without a source.
+        """Return the documents by source in at most `GROUPS` groups; each without a source is one.
 
         Documents of a source with over three quarters of the text too: the rest cannot judge it.
         """
@@ -209,7 +209,7 @@ class Sample:
 def sample_documents(
     files: Sequence[Path | str], limit: int, *, reading: Reading = Reading()
 ) -> list[list[bytes]]:
-    """Up to `limit` bytes of documents of text files, evenly spread over all of them, in groups.
+    """Draw up to `limit` bytes of documents evenly from all text files, in groups.
 
     Warns of nothing: the files are read to count their words as well.
     """

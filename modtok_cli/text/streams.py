@@ -37,12 +37,12 @@ class Broken(Exception):
 
 
 def display(path: str | Path) -> str:
-    """The name of an input as errors give it."""
+    """Return the name of an input as errors give it."""
     return "<stdin>" if str(path) == STDIN else str(path)
 
 
 def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[bytes]:
-    """The content of a file (or "-": standard input) in pieces of about half a megabyte.
+    """Return the content of a file (or "-": standard input) in pieces of about half a megabyte.
 
     Files of `SUFFIXES` are decompressed, pipes and standard input by their first bytes.
     `advance` receives the number of compressed bytes read.
@@ -57,7 +57,7 @@ def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[by
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Whether `path` is "-" or a pipe or device, so the name does not give the format."""
+    """Return whether `path` is "-" or a pipe or device, so the name does not give the format."""
     if str(path) == STDIN:
         return True
     if is_remote(path):
@@ -142,7 +142,7 @@ _CODECS = {
 
 
 def _decompressed(pieces: Iterable[bytes], codec: _Codec) -> Iterator[bytes]:
-    """The content of a file, which may hold several frames, one after the other."""
+    """Yield the content of a file, which may hold several frames, one after the other."""
     frame = None
     slices = (
         piece[at : at + codec.slice] for piece in pieces for at in range(0, len(piece), codec.slice)

@@ -52,7 +52,7 @@ class TableSource:
 
 
 def sources_of(paths: Sequence[Path]) -> tuple[TableSource, ...]:
-    """The files in their current state, by name."""
+    """Return the files in their current state, by name."""
     sources = []
     for path in sorted(paths):
         status = path.stat()
@@ -76,7 +76,7 @@ class Header:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a count table by its name: `.counts`, or `.counts.tsv`, also compressed."""
+    """Return whether a name is of a count table: `.counts`, `.counts.tsv`, also compressed."""
     path = path_of(path)
     stem = path.with_suffix("") if path.suffix in SUFFIXES else path
     return path.suffix == SUFFIX or stem.name.endswith(TEXT_SUFFIX)
@@ -109,7 +109,7 @@ def save_counts(
 
 
 def header_bytes(header: Header, data: int) -> bytes:
-    """How the file of a table of `data` bytes of words begins; arrays follow in their `ORDER`."""
+    """Return the first bytes of a file of a table with `data` bytes of words."""
     content = {"format": FORMAT, "version": VERSION, **asdict(header)}
     content["reading"] = header.reading.as_json()
     lengths = {"counts": header.unique, "offsets": header.unique + 1, "data": data}
@@ -118,7 +118,7 @@ def header_bytes(header: Header, data: int) -> bytes:
 
 
 def read_array(path: Path, place: Place, start: int = 0, stop: int | None = None) -> Any:
-    """Entries [start, stop) of an array, as far as it has them."""
+    """Return entries [start, stop) of an array, as far as it has them."""
     length = place.shape[0]
     number = max(0, min(length if stop is None else stop, length) - start)
     at, width = place.start + start * place.kind.itemsize, place.kind.itemsize
@@ -130,12 +130,12 @@ def read_array(path: Path, place: Place, start: int = 0, stop: int | None = None
 
 
 def read_header(path: Path) -> Header:
-    """Header of the table at `path`; its words are not read."""
+    """Return the header of the table at `path`; its words are not read."""
     return open_counts(path)[0]
 
 
 def load_counts(path: Path) -> WordCounts:
-    """A saved table, validated."""
+    """Return a saved table, validated."""
     if path.exists():  # what is read, and what validation needs
         check_memory(3 * path.stat().st_size, f"reading {path.name}", "use fewer or smaller tables")
     header, places = open_counts(path)
@@ -155,12 +155,12 @@ def load_counts(path: Path) -> WordCounts:
 
 
 def damaged(path: Path | str, what: str) -> ModtokError:
-    """The error for a damaged table."""
+    """Return the error for a damaged table."""
     return ModtokError(f"damaged count table: {what}", where=path, remedy=_REMEDY)
 
 
 def open_counts(path: Path) -> tuple[Header, dict[str, Place]]:
-    """The header of a table, and the places of its arrays."""
+    """Return the header of a table, and the places of its arrays."""
     if not path.exists():
         raise missing(path)
     try:
@@ -282,7 +282,7 @@ class TableReader:
         self.window = self._read(start, self._next)
 
     def last(self) -> bytes:
-        """The last word of the window."""
+        """Return the last word of the window."""
         return _word(self.window, len(self.window) - 1)
 
     def take(self, last: bytes | None) -> WordCounts:
@@ -323,13 +323,13 @@ def open_table(path: Path) -> TableReader:
 def fingerprint(
     pretokenizer: str, sizes: dict[str, int], chunks: dict[str, Iterator[bytes]]
 ) -> str:
-    """`WordCounts.fingerprint` of arrays given in pieces."""
+    """Return `WordCounts.fingerprint` of arrays given in pieces."""
     name = pretokenizer.encode()
     return digest_chunks([(len(name), [name]), *((sizes[key], chunks[key]) for key in ARRAYS)])
 
 
 def merge_tables(tables: Sequence[TableReader], memory: int = MEMORY) -> Iterator[WordCounts]:
-    """Consecutive parts of the merged table, of about `memory` bytes or less."""
+    """Yield consecutive parts of the merged table, of about `memory` bytes or less."""
     while True:
         for table in tables:
             table.fill(memory // len(tables))

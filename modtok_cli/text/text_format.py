@@ -71,7 +71,7 @@ class TextSource:
         return display(self.path)
 
     def chunks(self) -> Iterator[bytes]:
-        """Its content, decompressed, in pieces of half a megabyte; see `streams.read_chunks`."""
+        """Return its content in pieces of half a megabyte, as `streams.read_chunks`."""
         return read_chunks(self.path, self.advance) if self.begun is None else self.begun
 
 
@@ -97,14 +97,14 @@ class TextReader(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[Any]:
-        """The file in pieces."""
+        """Return the file in pieces."""
 
     @abstractmethod
     def documents(self, block: Any) -> list[Document]:
-        """The documents of a block."""
+        """Return the documents of a block."""
 
     def spans(self, block: Any) -> Spans:
-        """The documents of a block for counting: without Python objects where possible."""
+        """Return the documents of a block for counting: without Python objects where possible."""
         return Spans(*joined([document.text for document in self.documents(block)]))
 
     def report(self, progress: Progress) -> None:
@@ -128,7 +128,7 @@ class TextReader(ABC):
                 progress.warn(f"{self.name}:{first}: {what}; {_documents(number)} {how}")
 
     def no_field(self, fields: Iterable[str], line: int) -> ModtokError:
-        """The error for a file without the field of the text."""
+        """Return the error for a file without the field of the text."""
         names = ", ".join(list(fields)[:8])
         return ModtokError(
             f"no field '{self.reading.field}'",
@@ -146,7 +146,7 @@ class TextReader(ABC):
                 raise self.no_field(self._fields, self.empty[1])
 
     def language(self, value: Any, line: int) -> str | None:
-        """The language of a document from the value of its field."""
+        """Return the language of a document from the value of its field."""
         if value is None:
             return None
         if not isinstance(value, str) or not value:
@@ -158,14 +158,14 @@ class TextReader(ABC):
         return canonical(value)
 
     def source_of(self, record: Mapping[str, Any]) -> str | None:
-        """The source that a document states, if sources are read; of a URL its host."""
+        """Return the source that a document states, if sources are read; of a URL its host."""
         for name in self.reading.source_fields:
             if isinstance(value := value_of(record, name)[1], str) and value:
                 return value.split("/", 3)[2] if value.count("/") > 1 else value
         return None
 
     def is_wanted(self, language: str | None, line: int) -> bool:
-        """Whether a document of this language is read; counts it if it has none."""
+        """Return whether a document of this language is read; count it if it has none."""
         self.seen += 1
         wanted = self.reading.language
         if wanted is not None and language is None:
@@ -173,7 +173,7 @@ class TextReader(ABC):
         return wanted is None or (language is not None and fits(wanted, language))
 
     def repair(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
-        """By `errors`: fail, the text with replacements, or None to skip the document."""
+        """Fail by `errors`, or return the text with replacements, or None to skip the document."""
         if self.reading.errors == "strict":
             raise ModtokError(
                 what,
@@ -204,7 +204,7 @@ class TextReader(ABC):
         _count(self._long, line)
 
     def lines(self) -> Iterator[Lines]:
-        """Chunks that end at line ends, without lines that are `too_long`.
+        """Yield chunks that end at line ends, without lines that are `too_long`.
 
         A byte order mark before the first line is no text.
         """
@@ -244,7 +244,7 @@ class TextReader(ABC):
             yield Lines(b"".join(held), line)
 
     def checked(self, text: bytes, line: int) -> bytes | None:
-        """A text as UTF-8, by `errors`."""
+        """Return a text as UTF-8, by `errors`."""
         try:
             text.decode()
         except UnicodeDecodeError as error:
@@ -254,7 +254,7 @@ class TextReader(ABC):
 
 
 def value_of(record: Mapping[str, Any], name: str) -> tuple[bool, Any]:
-    """Whether a record has the field, and its value: of the whole name, else nested by dots."""
+    """Return whether a record has a field, and its value: of the whole name, else by dots."""
     if name in record:
         return True, record[name]
     value: Any = record
@@ -299,13 +299,13 @@ class TextFormat:
 
 @cache
 def text_formats() -> Mapping[str, TextFormat]:
-    """Formats by suffix; what a module does not know is not text."""
+    """Return formats by suffix; what a module does not know is not text."""
     every = modules_of("modtok_cli.text.formats", "FORMATS").values()
     return {suffix: each for some in every for each in some for suffix in each.suffixes}
 
 
 def format_of_name(path: Path) -> TextFormat | None:
-    """The format of a file by its name; None for other files, and if the content decides.
+    """Return the format of a file by its name; None for other files, and if the content decides.
 
     Lines may have a label with a script as their suffix, as dev.fra_Latn.
     """
@@ -323,7 +323,7 @@ def format_of_name(path: Path) -> TextFormat | None:
 
 
 def format_of_content(begin: bytes) -> TextFormat:
-    """The format of a pipe, or of a file such as `fr.gz`, by its first bytes."""
+    """Return the format of a pipe, or of a file such as `fr.gz`, by its first bytes."""
     for each in text_formats().values():
         if each.begins is not None and each.begins(begin):
             return each
@@ -343,12 +343,12 @@ class Lines:
 
 
 def line_ends(block: bytes) -> int:
-    """As `block.count(b"\\n")`, which takes ten times as long."""
+    """Count the line feeds of a block, ten times as fast as `block.count`."""
     return sum(int(np.count_nonzero(is_end)) for is_end in _ends(block))
 
 
 def line_end_places(block: bytes | UInt8Array) -> Int64Array:
-    """Where the bytes "\\n" are."""
+    """Return where the bytes "\\n" are."""
     return np.concatenate(
         [np.flatnonzero(is_end) + at * CHUNK for at, is_end in enumerate(_ends(block))]
     )

@@ -37,7 +37,7 @@ def language_files(
     known: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> dict[str, list[Path]]:
-    """The files of each label in `data`, a directory or one file: label → files, both sorted.
+    """Find the files of each label in `data`, a directory or one file: label → files, sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
     `dev.fra_Latn`, `fr.counts`, all text in `fr/` or `lang=fr/`); a single file of another name to
@@ -162,7 +162,7 @@ def _entries(
 
 
 def _shown(entries: Sequence[Path]) -> str:
-    """Names of files, each with the language it may be in."""
+    """Return names of files, each with the language it may be in."""
     guesses = [(entry.name, guess_language(entry.name)) for entry in entries[:_MOST_NAMES]]
     shown = ", ".join(f"{name} ({guess}?)" if guess else name for name, guess in guesses)
     more = len(entries) - len(guesses)
@@ -185,7 +185,7 @@ def _mixed(files: Iterable[Path]) -> list[Path]:
 
 
 def _languages_in(files: Sequence[Path], reading: Reading) -> list[str]:
-    """Languages of the documents of `files`."""
+    """Return languages of the documents of `files`."""
     languages: set[str] = set()
     for file in files:
         stat = file.stat()
@@ -214,7 +214,7 @@ def _check_spelling(language: str, entries: Sequence[Path]) -> None:
 
 
 def same_language(language: str, first: Path, second: Path) -> UsageError:
-    """The error for two files of which one must be meant."""
+    """Return the error for two files of which one must be meant."""
     return UsageError(
         f"{first.name} and {second.name} are both language '{language}'",
         where=second.parent,
@@ -240,7 +240,7 @@ def _files_of(language: str, entries: list[Path], directory: Directory) -> list[
 
 
 def empty_language(language: str, paths: Iterable[Path | str]) -> ModtokError:
-    """The error for files of a language that hold no text."""
+    """Return the error for files of a language that hold no text."""
     return ModtokError(
         f"language '{language}' has no text",
         where=", ".join(map(str, paths)),
@@ -249,13 +249,13 @@ def empty_language(language: str, paths: Iterable[Path | str]) -> ModtokError:
 
 
 def files_in(source: Path | str, progress: Progress = SILENT) -> list[Path | str]:
-    """The texts and count tables of one argument: a file, all in a directory, or "-"."""
+    """Return the texts and count tables of one argument: a file, all in a directory, or "-"."""
     files = text_files(source, progress, _is_read)
     return files if is_pipe(source) else list(without_covered_tables(list(map(path_of, files))))
 
 
 def without_covered_tables(files: Sequence[Path]) -> list[Path]:
-    """`files` without count tables made from other files of the list, so no text counts twice."""
+    """Leave out count tables made from other files of the list, so that no text counts twice."""
     texts = {file.name for file in files if is_text(file)}
     return [
         file
@@ -274,7 +274,7 @@ def by_language(
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> dict[str, list[Path]]:
-    """Files, also in directories, by the language each is named after, or as `language`.
+    """Return files, also in directories, by the language each is named after, or as `language`.
 
     With a field of languages, a file with another name has the languages of its documents.
     """

@@ -90,7 +90,7 @@ CHANGED = [
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Columns of the numbers; about English and unknown tokens only where there are any."""
+    """Return columns of the numbers; about English and unknown tokens only where there are any."""
     columns = [
         *parse_columns(
             "name=language, tokenizer, tokens:int, tokens_per_word=/word:ratio, "

@@ -69,7 +69,7 @@ def show(
 
 
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
-    """Whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
+    """Return whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
     from modtok_cli.evaluate.questions import Folder
     from modtok_cli.evaluate.suite import suites
 
@@ -77,7 +77,7 @@ def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
 
 
 def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Column]]:
-    """Table of languages × tasks; the last row is the accuracy of guessing."""
+    """Return the table of languages × tasks; the last row is the accuracy of guessing."""
     tasks = list(dict.fromkeys(result.task for result in results))
     tasks.sort(key=lambda task: task == "mean")
     lines: dict[str, dict[str, Any]] = {}

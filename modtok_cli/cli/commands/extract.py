@@ -63,9 +63,7 @@ def show(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Without -o it is written to standard output.
-
-    --hf writes a directory for transformers: EOS and padding tokens, the special tokens of
+    """--hf writes a directory for transformers: EOS and padding tokens, the special tokens of
     --special, which get the ids after the last one, and a chat template. A named template adds
     its special tokens, and its end-of-turn token becomes the EOS token.
     """

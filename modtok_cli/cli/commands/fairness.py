@@ -45,7 +45,7 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
 def per_language(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[Column]]:
-    """Languages as rows, tokenizers as columns: tokens per character."""
+    """Return languages as rows, tokenizers as columns: tokens per character."""
     table: dict[str, dict[str, Any]] = {}
     labels: dict[str, None] = {}
     for row in rows:

@@ -130,7 +130,7 @@ def show(
 
 
 def _lines(rows: Iterator[dict[str, Any]], processes: Processes) -> Iterator[bytes]:
-    """Rows as JSON lines, of the first process only."""
+    """Yield rows as JSON lines, of the first process only."""
     for row in rows:
         if processes.first:
             yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
@@ -151,7 +151,7 @@ def _answer_one(
 
 
 def _summary(row: dict[str, Any]) -> str:
-    """One line about the result.
+    """Return one line about the result.
 
     >>> row = {"languages": ["fr"], "output_languages": ["fr"], "routed": True, "lead": 12.5}
     >>> _summary(row | {"tokens": 7, "prompt_tokens": 4, "reason": "end"})

@@ -50,14 +50,14 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
 
 
 def tokenizers_of(call: Call) -> list[str]:
-    """Tokenizers of a call that measures texts, as `tokenizers_or_default` has them."""
+    """Return tokenizers of a call that measures texts, as `tokenizers_or_default` has them."""
     return tokenizers_or_default(call, call.values.get("tokenizers"), call.values["texts"])
 
 
 def tokenizers_or_default(
     call: Call, tokenizers: Sequence[str] | None, texts: Sequence[str]
 ) -> list[str]:
-    """Tokenizers of -t; else `-` if standard input has data, else the tokenizer/ directory."""
+    """Return tokenizers of -t; else `-` if standard input has data, else tokenizer/."""
     if tokenizers:
         return list(tokenizers)
     if "-" in texts or not stdin_holds_data():

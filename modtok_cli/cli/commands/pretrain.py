@@ -112,7 +112,7 @@ def show(
 def _settings(
     call: Call, recipe: Path | None, assignments: Sequence[str], *, resume: bool
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Settings, and the source of each given one.
+    """Return settings, and the source of each given one.
 
     The command line overrides a recipe, which overrides modtok.toml. With `resume`, only the
     command line counts, and what says where runs are: modtok.toml holds defaults of new runs.
@@ -157,7 +157,7 @@ def require_training() -> None:
 
 
 def is_first_rank() -> bool:
-    """Whether this process reports for all ranks."""
+    """Return whether this process reports for all ranks."""
     return os.environ.get("RANK", "0") == "0"
 
 

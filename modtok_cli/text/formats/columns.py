@@ -77,7 +77,7 @@ class Columns(TextReader):
         """Record batches with the columns in use, and the rows of the file (0: unknown)."""
 
     def columns_in(self, schema: Any) -> list[str]:
-        """Names of the columns in use that `schema` has, the column of the text first."""
+        """Return names of the columns in use that `schema` has, the column of the text first."""
         kind = self._type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
@@ -180,7 +180,7 @@ class Columns(TextReader):
                 yield place, language, line
 
     def spans(self, block: _Batch) -> Spans:
-        """The texts where they are, if all are valid."""
+        """Return the texts where they are, if all are valid."""
         places = np.array([place for place, _, _ in self._rows(block)], dtype=np.int64)
         filled = block.starts[block.stops > block.starts]
         if not is_utf8(block.data) or bool(((block.data[filled] & 0xC0) == 0x80).any()):
@@ -194,7 +194,7 @@ class Parquet(Columns):
     kind = "Parquet"
 
     def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
-        """Batches of row groups, decoded page by page."""
+        """Yield batches of row groups, decoded page by page."""
         import pyarrow.parquet as pq
 
         def opened(dictionary: list[str]) -> Any:
@@ -242,7 +242,7 @@ class Arrow(Columns):
     kind = "Arrow"
 
     def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
-        """Batches, in slices of about half a megabyte."""
+        """Yield batches, in slices of about half a megabyte."""
         import pyarrow as pa
 
         def opened() -> Any:
@@ -276,7 +276,7 @@ def _top(schema: Any, name: str) -> str:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a column of this type has texts; one without any value has the type null."""
+    """Return whether a column of this type has texts; one without any value has the type null."""
     import pyarrow as pa
 
     types = pa.types
@@ -302,7 +302,7 @@ def _column(batch: Any, name: str) -> Any:
 
 
 def _row_bytes(metadata: Any) -> int:
-    """Uncompressed size of all columns.
+    """Return the uncompressed size of all columns.
 
     Sizes of single columns are known too, but `pyarrow` ends the process if one is damaged.
     """
@@ -311,14 +311,14 @@ def _row_bytes(metadata: Any) -> int:
 
 
 def _is_compressed(metadata: Any) -> bool:
-    """Whether the flatbuffer of a record batch has the field `compression`.
+    """Return whether the flatbuffer of a record batch has the field `compression`.
 
     Sizes of compressed buffers are whatever the file says, and `pyarrow` allocates them.
     """
     data = memoryview(metadata)
 
     def field(table: int, number: int) -> int:
-        """Position of a field of a table; 0 if it is not there."""
+        """Return the position of a field of a table; 0 if it is not there."""
         described = table - struct.unpack_from("<i", data, table)[0]
         if 4 + 2 * number >= struct.unpack_from("<H", data, described)[0]:
             return 0

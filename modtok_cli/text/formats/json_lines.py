@@ -38,7 +38,7 @@ class JsonLines(TextReader):
         return documents
 
     def spans(self, block: Lines) -> Spans:
-        """The texts by the core, which leaves unusual lines to the slow one."""
+        """Return the texts by the core, which leaves unusual lines to the slow one."""
         from modtok_cli.core.text import read_json_lines
 
         field, lang_field = self.reading.field, self.reading.language_field
@@ -98,7 +98,7 @@ class JsonLines(TextReader):
         return Document(encoded, language, line, self.source_of(record))
 
     def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
-        """The record of `raw` as Python's parser has it, by `errors`; None to skip it.
+        """Return the record of `raw` as Python's parser has it, by `errors`; None to skip it.
 
         Numbers that are not finite, which many programs write, are null. Invalid characters are
         bytes that are not UTF-8, and escapes of lone surrogates, which UTF-8 cannot encode.

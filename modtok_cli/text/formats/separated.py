@@ -92,7 +92,7 @@ class Commas(TextReader):
             ) from error
 
     def _places(self, header: list[str], line: int) -> tuple[int, int | None]:
-        """Columns of the text and of the language."""
+        """Return columns of the text and of the language."""
         reading = self.reading
         if reading.field not in header:
             for mark, marks in _MARKS.items():
@@ -205,7 +205,7 @@ def _is_quoted(text: str, width: int, is_whole: bool) -> bool:
 
 
 def _decoded(block: Lines) -> Iterator[str]:
-    """Lines with their ends; invalid bytes are kept, and reported with the row."""
+    """Yield lines with their ends; invalid bytes are kept, and reported with the row."""
     lines = block.data.split(b"\n")
     last = lines.pop()
     yield from (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)

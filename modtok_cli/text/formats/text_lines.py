@@ -33,7 +33,7 @@ class TextLines(TextReader):
         return [Document(text, None, number) for text, number in checked if text is not None]
 
     def spans(self, block: Lines) -> Spans:
-        """The lines where they are."""
+        """Return the lines where they are."""
         data = np.frombuffer(block.data + PADDING, dtype=np.uint8)
         end = len(block.data)
         if not is_utf8(block.data):
