@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.training_step import ROWS, backbone_of, clock, micro_of, utilization
+from helpers.microbatches import optimizer_step
 from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model.model import Model
@@ -25,7 +26,6 @@ from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.run_memory import StepRows, capacity, memory_parts, recomputed, total
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.step import optimizer_step
 
 MICROBATCHES = 4
 ATTENTIONS = "flash,cudnn"

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import describe, emit, parser_of
 from benchmarks.gpu.masked_model import MaskedModel
+from helpers.microbatches import optimizer_step
 from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.model.architecture.sizes import SIZES
@@ -31,7 +32,6 @@ from modtok_cli.training.model import megatron
 from modtok_cli.training.model import model as model_module
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.table import RowTable
-from modtok_cli.training.step import optimizer_step
 
 # Rows of V_S under each sampling: T of 21 languages by sequential BPE, k = 24,000, and one of its
 # unions of three (benchmarks/results/union-rows-2026-11-26.jsonl). Few unions are multiples of 8.

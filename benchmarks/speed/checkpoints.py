@@ -47,13 +47,13 @@ def main() -> None:
     parser_of(__doc__).parse_args()
     import torch
 
+    from helpers.microbatches import optimizer_step
     from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training import checkpoint
     from modtok_cli.training.checkpoint import read, saving
     from modtok_cli.training.checkpoint.checkpoint_files import shard_name, write_safetensors
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import MicroBatch, Model
-    from modtok_cli.training.step import optimizer_step
 
     opened: Any = read.safe_open
     read.safe_open = lambda *words, **more: Counted(opened(*words, **more))

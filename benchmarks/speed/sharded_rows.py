@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import emit, parser_of
-from helpers.ranks import rank_variables
+from helpers.ranks import rank_variables, small_buckets
 
 # Memory that is freed is given back at once, so that peaks are those of live tensors.
 ALLOCATOR = {
@@ -97,25 +97,39 @@ def batches(torch: Any, ranks: Any, step: int, length: int = LENGTH, size: int =
     return found
 
 
+def counted_bytes(exchange: Any, replica: int) -> list[int]:
+    """The bytes of each message of a rank to others, from now on."""
+    start, sizes = exchange._start, []
+
+    def counting(values: Any, to: Any, *rest: Any) -> Any:
+        there = list(to)
+        others = len(values) - there[replica]
+        sizes.append(others * values[:1].numel() * values.element_size())
+        return start(values, there, *rest)
+
+    exchange._start = counting
+    return sizes
+
+
 def train(name: str) -> dict[str, Any]:
     import torch
 
     from benchmarks.speed.scale import sent_bytes
+    from helpers.microbatches import optimizer_step
     from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training.distributed.ranks import gather_json, start_ranks, summed
     from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.rows.host_tables import Offload
     from modtok_cli.training.rows.microbatch import active_ids
-    from modtok_cli.training.step import optimizer_step
 
+    small_buckets(10_000)  # fewer parameters than a layer has
     shards, tied, dense, delay, dtype = WAYS[name]
     ranks = start_ranks(shards)
     offload = None if delay is None else Offload(delay=delay)
     execution = Execution(
         overlap_grad_reduce=name == "overlap" and ranks.replicas > 1,
         sequence_parallel="sequence parallel" in name,
-        bucket=10_000,  # fewer than a layer has
     )
     model = Model(
         replace(llama(2, 64, 8, 176), tied=tied),
@@ -126,14 +140,14 @@ def train(name: str) -> dict[str, Any]:
         offload=offload,
         execution=execution,
     )
-    losses, expected = [], 0
+    losses, expected, counts = [], 0, counted_bytes(model.exchange, ranks.replica)
     steps = [batches(torch, ranks, step) for step in range(1, STEPS + 1)]
     for step, batch in enumerate(steps):
         upcoming = steps[step + 1] if delay and step + 1 < STEPS else None
         nll, _ = optimizer_step(model, batch, 3e-3, dense=dense, upcoming=upcoming)
         total = summed(torch.stack([one.mean() for one in nll]).sum().double(), ranks.replica_group)
         losses.append(float(total) / SLOTS)
-    sent = model.exchange.sent
+    sent = sum(counts)
     for batch in steps:
         plans = model.exchange.plan(active_ids(model.tables, batch, ranks))
         every = plans.values()
@@ -147,12 +161,12 @@ def train(name: str) -> dict[str, Any]:
     gathered = [model.exchange.gather(one, rows)() for one, rows in zip(placed, own, strict=True)]
     gather_json(ranks, 0)
     time.sleep(0.2)
-    before, counted = acknowledged(), model.exchange.sent
+    before, counted = acknowledged(), sum(counts)
     for one, rows, gradients in zip(placed, own, gathered, strict=True):
         model.exchange.gather(one, rows)()
         model.exchange.reduce(one, gradients.float())
     time.sleep(0.5)
-    wire, counted = acknowledged() - before, model.exchange.sent - counted
+    wire, counted = acknowledged() - before, sum(counts) - counted
     model.close()
     return {
         "losses": losses, "sent": sent // STEPS, "formula": expected // STEPS,
@@ -164,6 +178,7 @@ def memory() -> dict[str, Any]:
     """Tables and a step of a wide model, in this process."""
     import torch
 
+    from helpers.microbatches import optimizer_step
     from modtok_cli.model.architecture.families.llama import llama
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import Model
@@ -171,7 +186,6 @@ def memory() -> dict[str, Any]:
     from modtok_cli.training.rows.microbatch import active_ids
     from modtok_cli.training.run_memory import StepRows, memory_parts
     from modtok_cli.training.settings import RunSettings
-    from modtok_cli.training.step import optimizer_step
 
     ranks, size, length = start_ranks(), 120_000, 256
     shape = llama(2, WIDE, 64, 704)

@@ -411,6 +411,10 @@ class Declared:
 
     section = ""
 
+    def __init_subclass__(cls, section: str = "") -> None:
+        """Set the section of a class that is declared with one."""
+        cls.section = section
+
     def __post_init__(self) -> None:
         """Check every value that is given.
 

@@ -14,7 +14,7 @@ from modtok_cli.model.architecture.shape import Shape
 from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.schedule import Schedule, tenth
 from modtok_cli.training.settings import OPTIONS, RunSettings
-from modtok_cli.training.stages import RATE, Stage
+from modtok_cli.training.stages import RATE, StageTable
 
 if TYPE_CHECKING:  # they import torch
     from modtok_cli.training.model.execution import Execution
@@ -28,7 +28,7 @@ class Config(RunSettings):
     """
 
     shape: Shape
-    stages: tuple[Stage, ...]
+    stages: tuple[StageTable, ...]
 
     def __init__(self, *, shape: Shape, **options: Any) -> None:
         """Make settings of a run with its model; errors are those of `RunSettings`."""
@@ -88,7 +88,7 @@ class Config(RunSettings):
         schedule = Schedule(
             own.schedule, own.lr, own.final_lr, own.warmup, own.decay_steps, own.lr_steps
         )
-        periods = [Period(1, range(1, own.steps + 1), self, schedule, Stage(own.steps, {}))]
+        periods = [Period(1, range(1, own.steps + 1), self, schedule, StageTable(own.steps, {}))]
         for stage in self.stages:
             before, first = periods[-1], periods[-1].steps.stop
             steps = range(first, first + stage.steps)
@@ -100,7 +100,7 @@ class Config(RunSettings):
             vars(period.config)["periods"] = found
         return found
 
-    def _changed_by(self, stage: Stage) -> Config:
+    def _changed_by(self, stage: StageTable) -> Config:
         """The configuration of the next stage; `lr_at` knows its learning rate."""
         changes = {name: value for name, value in stage.options.items() if name not in RATE}
         most = changes.get("batch_size", self.data.batch_size)
@@ -125,7 +125,7 @@ class Config(RunSettings):
         return period.schedule.rate(step)
 
 
-def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
+def _schedule_of(stage: StageTable, steps: range, before: Schedule) -> Schedule:
     """The learning rate of a stage: to its last step, from the rate that was reached."""
     given = stage.options
     if not given.keys() & set(RATE):
@@ -146,24 +146,24 @@ def _schedule_of(stage: Stage, steps: range, before: Schedule) -> Schedule:
 
 @dataclass(frozen=True)
 class Period:
-    """A stage of a run with its steps.
+    """The steps of a stage, and the configuration in them.
 
     Attributes:
         number: 1 for the first.
         config, schedule: the configuration there, and the learning rate.
-        stage: the table that changes it; of the first stage, one that changes nothing.
+        table: what changes it; of the first stage, one that changes nothing.
     """
 
     number: int
     steps: range
     config: Config
     schedule: Schedule
-    stage: Stage
+    table: StageTable
 
     @contextmanager
     def locating(self) -> Iterator[None]:
         """Context whose errors name the table."""
-        with self.stage.locating() if self.number > 1 else nullcontext():
+        with self.table.locating() if self.number > 1 else nullcontext():
             yield
 
 
@@ -223,7 +223,7 @@ def _refuse_rate(period: Period) -> None:
 
     Weight decay is multiplied by the rate too.
     """
-    options, schedule = period.stage.options, period.schedule
+    options, schedule = period.table.options, period.schedule
     unused = {"final_lr": schedule.kind == "constant", "decay_steps": schedule.kind != "wsd"}
     for name in unused:
         if unused[name] and name in options:

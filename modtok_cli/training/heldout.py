@@ -5,74 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from modtok_cli.base.errors import UsageError
-from modtok_cli.base.progress import Progress
 from modtok_cli.measure.lost import Lost, lost_of, unmeasured
-from modtok_cli.text.workspace import language_files
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
-from modtok_cli.training.config import Config
 from modtok_cli.training.data.conversation import MARK
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, LanguageSums, mean_bits
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.microbatch import microbatches_of
-from modtok_cli.training.run import Run
+from modtok_cli.training.run import Stage
 
-_FLAG = "--valid"
 # Documents of a store, by language.
 Texts = Mapping[str, tuple[TextStore, Sequence[int]]]
 
 
-def check_validation(
-    config: Config, languages: Sequence[str], progress: Progress
-) -> dict[str, dict[str, list[Path]]]:
-    """Files of --valid by name and language; notes languages that the tokenizer lacks."""
-    texts: dict[str, dict[str, list[Path]]] = {}
-    trained = {period.config.data.data for period in config.periods}
-    for name, path in (config.evaluation.valid or {}).items():
-        files = language_files(path, None, config.data.reading, languages, progress)
-        if any(map(path.samefile, trained)):
-            raise UsageError(
-                f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
-            )
-        known = {language: paths for language, paths in files.items() if language in languages}
-        if not known:
-            raise UsageError(
-                f"{path} has no language of the tokenizer, but {', '.join(files)}", where=_FLAG
-            )
-        unknown = sorted(set(files) - set(known))
-        if unknown:
-            progress.note(
-                f"{_FLAG} {name}: the tokenizer has no {', '.join(unknown)}; not evaluated"
-            )
-        texts[name] = known
-    return texts
-
-
-def lost_texts(run: Run) -> dict[str, dict[str, Lost]]:
+def lost_texts(stage: Stage) -> dict[str, dict[str, Lost]]:
     """The losses of the tokenizer in each text that is evaluated, by language; warns of them."""
-    held = {language: (store, store.held_out) for language, store in run.texts.held_out.items()}
+    held = {language: (store, store.held_out) for language, store in stage.run.held_out.items()}
     texts: dict[str, Texts] = {HELD_OUT: held}
-    texts |= {name: _whole(stores) for name, stores in run.texts.valid.items()}
+    texts |= {name: _whole(stores) for name, stores in stage.run.valid.items()}
     return {
         name: {
             language: lost_of(
-                _subtokenizer(run, language),
+                _subtokenizer(stage, language),
                 f"{name} {language}",
                 [
                     piece.text.decode()
-                    for text in first_texts(*documents, run.config.evaluation.eval_bytes)
-                    for piece in run.texts.subtokenizers.pieces_of(text)
+                    for text in first_texts(*documents, stage.config.evaluation.eval_bytes)
+                    for piece in stage.run.subtokenizers.pieces_of(text)
                     if piece.in_loss and not piece.special
                 ],
-                run.place.progress,
+                stage.run.progress,
             )
             for language, documents in sorted(by_language.items())
         }
@@ -84,58 +52,60 @@ def _whole(stores: Mapping[str, TextStore]) -> Texts:
     return {language: (store, range(len(store))) for language, store in stores.items()}
 
 
-def _subtokenizer(run: Run, language: str) -> Subtokenizer:
+def _subtokenizer(stage: Stage, language: str) -> Subtokenizer:
     """The tokenizer for text of a language: its own subtokenizer, T for joint."""
-    return run.texts.subtokenizers.of(run.config.sampling.regime.own(language))
+    return stage.run.subtokenizers.of(stage.config.sampling.regime.own(language))
 
 
-def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
+def evaluate(stage: Stage, model: Model, step: int) -> dict[str, Any]:
     """Bits per byte of each language on held-out text and on the texts of --valid."""
-    line = evaluate_held_out(run, model, step, run.config.evaluation.eval_bytes, run.texts.held_out)
-    if run.texts.valid:
+    line = evaluate_held_out(
+        stage, model, step, stage.config.evaluation.eval_bytes, stage.run.held_out
+    )
+    if stage.run.valid:
         line["valid"] = {
             name: _bits(
-                run, model, _whole(stores), run.config.evaluation.eval_bytes, run.lost[name]
+                stage, model, _whole(stores), stage.config.evaluation.eval_bytes, stage.lost[name]
             )
-            for name, stores in run.texts.valid.items()
+            for name, stores in stage.run.valid.items()
         }
     return line
 
 
 def evaluate_held_out(
-    run: Run, model: Model, step: int, most: int, languages: Iterable[str]
+    stage: Stage, model: Model, step: int, most: int, languages: Iterable[str]
 ) -> dict[str, Any]:
     """Bits per byte of held-out text, `most` bytes of each language."""
-    stores = run.texts.held_out
+    stores = stage.run.held_out
     texts = {name: (stores[name], stores[name].held_out) for name in languages}
-    bits = _bits(run, model, texts, most, run.lost[HELD_OUT])
+    bits = _bits(stage, model, texts, most, stage.lost[HELD_OUT])
     wrong = [name for name, figures in bits.items() if not isfinite(figures["nats_per_token"])]
     if wrong:
-        raise run.place.diverged(
+        raise stage.run.diverged(
             f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
         )
     return {"step": step, "held_out": bits, "bits_per_byte": mean_bits(bits)}
 
 
 def _bits(
-    run: Run, model: Model, texts: Texts, most: int, lost: Mapping[str, Lost]
+    stage: Stage, model: Model, texts: Texts, most: int, lost: Mapping[str, Lost]
 ) -> dict[str, dict[str, Any]]:
     """Bits per byte, nats per token and sizes, of up to `most` bytes of each language.
 
     Languages are divided among replicas. Where much text is `lost`, bits per byte are None.
     """
     model.drain()
-    ranks = run.place.ranks
+    ranks = stage.run.ranks
     languages = sorted(texts)
     sums = LanguageSums(languages, ranks.device)
     parts = [
         (language, part)
         for language in languages[ranks.replica :: ranks.replicas]
         for part in microbatches(
-            run,
+            stage,
             model,
             first_texts(*texts[language], most),
-            _subtokenizer(run, language),
+            _subtokenizer(stage, language),
         )
     ]
     # Replicas measure together: each has rows that the others need.
@@ -171,14 +141,14 @@ def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[b
 
 
 def microbatches(
-    run: Run, model: Model, texts: Sequence[bytes], subtokenizer: Subtokenizer
+    stage: Stage, model: Model, texts: Sequence[bytes], subtokenizer: Subtokenizer
 ) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
     """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text).
 
     They are packed as in training, the last sequence is padded. Of conversations, answers count.
     """
-    subtokenizers, ranks = run.texts.subtokenizers, run.place.ranks
-    local, length = subtokenizers.end_in(subtokenizer), run.config.data.seq_length
+    subtokenizers, ranks = stage.run.subtokenizers, stage.run.ranks
+    local, length = subtokenizers.end_in(subtokenizer), stage.config.data.seq_length
     end = np.array([local], dtype=np.int32)
     parts, marks = [end], [False]
     documents = [subtokenizers.pieces_of(text) for text in texts]
@@ -198,8 +168,8 @@ def microbatches(
     in_loss = np.zeros(inputs.shape, dtype=np.bool_)
     in_loss.ravel()[:count] = marks[1:]
     size = sum(len(piece.text) for document in documents for piece in document if piece.in_loss)
-    for start in range(0, len(inputs), run.config.data.micro_batch):
-        part = slice(start, start + run.config.data.micro_batch)
+    for start in range(0, len(inputs), stage.config.data.micro_batch):
+        part = slice(start, start + stage.config.data.micro_batch)
         ids = subtokenizer.global_ids
         (microbatch,) = microbatches_of(
             [(ids[inputs[part]], targets[part], ids)],

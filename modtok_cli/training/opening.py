@@ -7,103 +7,37 @@ where `--data` says.
 
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+import torch
+
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory, remove_directory, writing
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.files import atomic_directory, remove_directory, write_bytes, writing
 from modtok_cli.base.remote import is_remote, path_of
-from modtok_cli.text.languages import the_one
-from modtok_cli.text.workspace import language_files
 from modtok_cli.tokenizer.containment import containment
-from modtok_cli.tokenizer.manifest import languages_of
-from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
+from modtok_cli.training.command_line import command_line
 from modtok_cli.training.config import Config, run_name
-from modtok_cli.training.data.sampling import Mixture, Regime, text_name
-from modtok_cli.training.data.sources import Sources
-from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.data.conversation import FILE
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.distributed.ranks import raise_together, versions
 from modtok_cli.training.evaluations import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.resolve import resolve, resumed
+from modtok_cli.training.run import Run
+from modtok_cli.training.run_texts import texts_by_stage
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory, point_latest
 from modtok_cli.training.settings import OPTIONS, RunSettings, plain
-from modtok_cli.training.stored_config import config_from_json
+from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 TOKENIZER = "tokenizer"
-TEXTS = ".text"
 # Kinds of text whose places config.json stores.
 _DATA, _VALID, _STAGE, _TASKS = "data", "valid", "stage", "tasks"
-
-
-def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Path]]:
-    """The files of text of a run by language, which has the name that it has in the tokenizer.
-
-    The tokenizer need not be there yet: text can be prepared without it.
-
-    Raises:
-        UsageError: the tokenizer lacks some of the languages.
-    """
-    known = languages_of(config.data.tokenizer) if is_modular(config.data.tokenizer) else ()
-    files = language_files(
-        config.data.data, config.data.langs, config.data.reading, known, progress
-    )
-    strangers = [language for language in files if known and language not in known]
-    if strangers:
-        names = ", ".join(f"'{language}'" for language in strangers)
-        both = [language for language in files if language in known]
-        raise UsageError(
-            f"the tokenizer has no language {names}, which {config.data.data} has",
-            where=config.data.tokenizer,
-            remedy=(f"choose others with --langs {','.join(both)}, or " if both else "")
-            + f"add it with modtok bpe-seq --append {','.join(strangers)}",
-        )
-    return files
-
-
-def texts_by_stage(config: Config, progress: Progress = SILENT) -> list[dict[str, list[Path]]]:
-    """The `text_files` of each stage; raises as that."""
-    found: dict[Any, dict[str, list[Path]]] = {}
-    for period in config.periods:
-        place = (period.config.data.data, period.config.data.langs)
-        if place not in found:
-            with period.locating():
-                found[place] = text_files(period.config, progress)
-    return [found[period.config.data.data, period.config.data.langs] for period in config.periods]
-
-
-def sources_of(config: Config, stage: Config, languages: Collection[str]) -> Sources:
-    """The rule that tells the sources of a stage's text apart, in languages that have weights of
-    sources in some stage of this text.
-    """
-    labels = {
-        text.partition("/")[0]
-        for period in config.periods
-        if period.config.sampling.sources and period.config.data.data == stage.data.data
-        for text in period.config.sampling.sources
-    }
-    named = {the_one(label, list(languages)) or label for label in labels}
-    return Sources(named, stage.data.data, config.data.source_field)
-
-
-def by_source(
-    config: Config, mixture: Mixture, stores: Mapping[str, TextStore], progress: Progress
-) -> tuple[Mixture, dict[str, TextStore]]:
-    """The mixture with the `sources` of a stage, and its texts by name; notes those left out."""
-    texts = dict(stores)
-    if config.sampling.sources:
-        known = {language: store.sources for language, store in stores.items()}
-        mixture = mixture.with_sources(config.sampling.sources, known)
-    for language, weights in mixture.sources.items():
-        store = texts.pop(language)
-        texts |= {text_name(language, name): replace(store, source=name) for name in weights}
-        if rest := sorted(store.sources.keys() - weights.keys()):
-            progress.note(f"{language}: text of {', '.join(rest)} is not read, see data.sources")
-    return mixture, texts
 
 
 def choose_run(
@@ -164,14 +98,14 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
     return {"absolute": plain(absolute), "relative": plain(Path(relative))}
 
 
-def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
+def _places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
     """Where the directories of text, of `--valid`, of the tasks and of stages' text are."""
     paths = {_DATA: config.data.data}
     paths |= {f"{_VALID}/{name}": path for name, path in (config.evaluation.valid or {}).items()}
     paths |= {
         f"{_STAGE}/{period.number}": period.config.data.data
         for period in config.periods[1:]
-        if "data" in period.stage.options
+        if "data" in period.table.options
     }
     if config.evaluation.eval_tasks:
         paths[_TASKS] = config.evaluation.eval_tasks_data
@@ -271,26 +205,39 @@ def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, path: Path |
     return f"{path} contains the run's tokenizer ({proof}); the run continues with its own copy"
 
 
-def check_text(directory: RunDirectory, texts: Sequence[Mapping[str, Any]], begun: int) -> None:
-    """Check that a resumed run finds the text that it was started with.
+def open_directory(run: Run, *, resume: bool, force: bool) -> None:
+    """Rank 0 locks the directory of a resumed run, or creates a new one."""
+    directory, error = run.directory, None
+    try:
+        if run.ranks.first and resume:
+            directory.lock()
+            _check_text(run)
+            point_latest(directory.path)
+        elif run.ranks.first:
+            _create(run, force=force)
+    except ModtokError as caught:
+        directory.close()
+        error = caught
+    raise_together(run.ranks, error)
 
-    `texts`: "mixture" and "text" of each stage, of which `begun` have begun.
-    """
-    then = directory.read_config()
+
+def _check_text(run: Run) -> None:
+    """Check that a resumed run finds the text of the stages that have begun."""
+    then = run.directory.read_config()
+    step = checkpoint.last_step(run.directory.checkpoints) or 0
+    begun = max(1, sum(stage.steps.start <= step for stage in run.stages))
     stages = [{name: then[name] for name in ("mixture", "text")}, *then["stages"]]
-    if stages[:begun] != list(texts)[:begun]:
+    if stages[:begun] != [stage.text for stage in run.stages[:begun]]:
         raise ModtokError(
             "the text has changed since the run was started",
-            where=directory.path,
+            where=run.directory.path,
             remedy="restore the text, or start another run with --name",
         )
 
 
-def create(
-    directory: RunDirectory, content: Mapping[str, Any], tokenizer: Path, *, force: bool
-) -> None:
-    """Create a run's directory with config.json (`content`) and a copy of the tokenizer."""
-    path = directory.path
+def _create(run: Run, *, force: bool) -> None:
+    """Create a run's directory with config.json and a copy of the tokenizer."""
+    directory, path, tokenizer = run.directory, run.directory.path, run.tokenizer
     if _has_content(path):
         if not force:
             saved = checkpoint.last_step(directory.checkpoints) is not None
@@ -317,9 +264,52 @@ def create(
         raise UsageError("exists", where=path, remedy="choose another --name")
     with atomic_directory(path / TOKENIZER) as beside:
         shutil.copytree(tokenizer, beside, dirs_exist_ok=True)
-    directory.write_config(content)
+    directory.write_config(_content(run))
     directory.metrics.write_bytes(b"")
     point_latest(path)
+    if run.chat is not None:
+        write_bytes(path / FILE, run.chat.to_json())
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """config.json of a new run."""
+    tokenizer, ranks = run.subtokenizers.tokenizer, run.ranks
+    return {
+        **_changeable(run),
+        **run.stages[0].text,
+        "tokenizer": {
+            "path": TOKENIZER,
+            "signature": tokenizer.signature,
+            "size": tokenizer.size,
+            "languages": tokenizer.languages,
+        },
+        "ranks": {
+            "world": ranks.world,
+            "shards": ranks.shards,
+            "threads": torch.get_num_threads(),
+        },
+        "versions": versions(),
+        **({"initial": run.initial.as_json(tokenizer)} if run.initial else {}),
+    }
+
+
+def _changeable(run: Run) -> dict[str, Any]:
+    """The fields of config.json that a resumed run may change."""
+    path, gpu = run.directory.path, run.ranks.device.type == "cuda"
+    return {
+        "command": command_line(run.config, path.name, gpu=gpu),
+        "config": config_as_json(run.config),
+        "stages": [stage.text for stage in run.stages[1:]],
+        "places": _places_of_texts(run.config, path),
+    }
+
+
+def update_config(run: Run) -> None:
+    """Store the options and stages that a resumed run changes; rank 0 calls it."""
+    content = run.directory.read_config()
+    changed = {**content, **_changeable(run)}
+    if orjson.dumps(changed) != orjson.dumps(content):
+        run.directory.write_config(changed)
 
 
 def _has_content(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
@@ -13,13 +12,13 @@ from modtok_cli.model.architecture.sizes import SIZES
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import Config, Period, check_ranks
-from modtok_cli.training.data.sampling import Draw, Mixture
+from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import text_stores
 from modtok_cli.training.evaluations import evaluation_plan
 from modtok_cli.training.model.loss import CHUNK
-from modtok_cli.training.opening import TEXTS, by_source, choose_run, sources_of, texts_by_stage
+from modtok_cli.training.opening import choose_run
 from modtok_cli.training.reads import (
     added,
     chat_of,
@@ -41,14 +40,13 @@ from modtok_cli.training.run_memory import (
     loss_chunk,
     memory_parts,
     recomputed,
+    row_counts,
     total,
 )
+from modtok_cli.training.run_texts import TEXTS, by_source, sources_of, texts_by_stage
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stages import RATE
 
-# Number of steps from which the mean size of V_S and of a step's union is estimated.
-_SAMPLED = 200
-_SAMPLED_GROUPS = 4096
 # Typical model FLOPs utilization.
 _UTILIZATION = 0.4
 _H100 = 989e12
@@ -351,32 +349,3 @@ def _mixture(config: Config, files: Mapping[str, Sequence[Path]]) -> Mixture:
         if not size:
             raise UsageError(f"language '{language}' has no text", where=config.data.data)
     return Mixture.of(sizes, config.sampling.mix, config.sampling.mix_rest)
-
-
-def row_counts(
-    config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
-) -> StepRows:
-    """Mean numbers of rows in a step, from the draws of the first steps."""
-    sizes: list[int] = []
-    shares: list[int] = []
-    unions: list[int] = []
-    groups = config.data.batch_size // config.group_size
-    steps = max(1, min(_SAMPLED // groups, config.schedule.steps))
-    for step in range(1, steps + 1):
-        drawn = config.draws(mixture, step, range(min(groups, _SAMPLED_GROUPS)))
-        sizes += [_size(subtokenizers, one.languages) for one in drawn]
-        unions.append(_union(subtokenizers, drawn))
-        shares.append(_union(subtokenizers, drawn[: -(-groups // replicas)]))
-    return StepRows(fmean(sizes), fmean(shares), fmean(unions))
-
-
-def _union(subtokenizers: SubtokenizerCache, drawn: Sequence[Draw]) -> int:
-    together = {name for one in drawn for name in one.languages or ()}
-    everything = any(one.languages is None for one in drawn)
-    return _size(subtokenizers, None if everything else tuple(sorted(together)))
-
-
-def _size(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
-    return (
-        subtokenizers.size if languages is None else subtokenizers.tokenizer.subset(languages).size
-    )

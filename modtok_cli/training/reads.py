@@ -19,8 +19,8 @@ from modtok_cli.training.data.slot_packer import place_of
 from modtok_cli.training.data.stream import State, skipped
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import Ranks, gather_json
-from modtok_cli.training.run import Run
+from modtok_cli.training.distributed.ranks import gather_json
+from modtok_cli.training.run import Run, Stage
 
 MOST = 4
 """Text that is read more often teaches little more (Muennighoff et al. 2023, arXiv:2305.16264)."""
@@ -80,12 +80,12 @@ def _no_answer(config: Config, language: str, count: int) -> UsageError:
     )
 
 
-def planned_reads(runs: Sequence[Run]) -> dict[str, float]:
+def planned_reads(run: Run) -> dict[str, float]:
     """How often a run reads each text, about: by name, and directory where stages differ."""
     stages = []
-    for run in runs:
-        what = run.texts.mixture, run.texts.subtokenizers, samples_of(run.texts.stores)
-        stages.append((run.config.data.data, reads_of(run.config, len(run.steps), *what)))
+    for stage in run.stages:
+        what = stage.mixture, run.subtokenizers, samples_of(stage.stores)
+        stages.append((stage.config.data.data, reads_of(stage.config, len(stage.steps), *what)))
     return added(stages)
 
 
@@ -183,13 +183,12 @@ def reads_of(
     return found
 
 
-def reads_until_now(
-    config: Config, stores: Mapping[str, TextStore], ranks: Ranks, positions: State
-) -> dict[str, float]:
+def reads_until_now(stage: Stage, positions: State) -> dict[str, float]:
     """How often the training documents of each text of a stage have been read in the run, from the
     positions of the slots of this rank. Collective.
     """
-    slots, seed = config.data.batch_size, config.init.seed
+    stores, ranks = stage.stores, stage.run.ranks
+    slots, seed = stage.config.data.batch_size, stage.config.init.seed
     mine = dict.fromkeys(stores, 0.0)
     for slot, places in positions.items() if ranks.shard == 0 else ():
         for language, store in stores.items():

@@ -12,7 +12,7 @@
     data = "better"
 
 Every key is an option of `settings.RunSettings`, in the section that its declaration names.
-`--set schedule.lr=3e-4` sets one of them. A stage (`stages.Stage`) has keys of any section.
+`--set schedule.lr=3e-4` sets one of them. A stage (`stages.StageTable`) has keys of any section.
 The recipes in the package are presets: `--model 0.5b` is `recipes/0.5b.toml`.
 """
 
@@ -28,7 +28,7 @@ from modtok_cli.base.read_file import read_toml
 from modtok_cli.base.suggestion import near
 from modtok_cli.model.architecture.sizes import RECIPES, SIZES
 from modtok_cli.training.settings import OPTIONS, SECTIONS, RunSettings, plain
-from modtok_cli.training.stages import Stage, read_stages
+from modtok_cli.training.stages import StageTable, read_stages
 
 _STAGE = "stage"
 # A line that begins a table, and one that sets a key.
@@ -63,7 +63,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
             what = "expected tables [[stage]], not one [stage]"
             raise UsageError(what, where=places[_STAGE, 1].get("", str(path)))
         options["stages"] = tuple(
-            Stage.read(table, OPTIONS, lines | places[_STAGE, number])
+            StageTable.read(table, OPTIONS, lines | places[_STAGE, number])
             for number, table in enumerate(stages, 1)
         )
     return options

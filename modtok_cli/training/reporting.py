@@ -17,7 +17,7 @@ from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import HELD_OUT, WINDOW, Drawn, SpikeDetector, Status
 from modtok_cli.training.model.phases import Spending
-from modtok_cli.training.run import RunPlace
+from modtok_cli.training.run import Run
 from modtok_cli.training.stored_config import config_as_json
 
 _PROJECT = "modtok"
@@ -27,10 +27,10 @@ _MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 class Reporter:
     """Reports of a run; does nothing on other ranks than the first."""
 
-    def __init__(self, config: Config, place: RunPlace, step: int) -> None:
+    def __init__(self, run: Run, step: int) -> None:
         """Continue the metrics and logs of the run after `step`."""
-        self._directory, self._config, self._progress = place.directory, config, place.progress
-        self._ranks, self._first = place.ranks, place.ranks.first
+        self._directory, self._config, self._progress = run.directory, run.config, run.progress
+        self._ranks, self._first = run.ranks, run.ranks.first
         self._spiking: set[str] = set()
         if not self._first:
             return
@@ -44,8 +44,8 @@ class Reporter:
         self._status, self._spending = Status(self._config.last_step), Spending()
         path = self._directory.path
         self._loggers = [
-            Wandb(config, path) if name == "wandb" else TensorBoard(path / name, step)
-            for name in config.evaluation.log or ()
+            Wandb(run.config, path) if name == "wandb" else TensorBoard(path / name, step)
+            for name in run.config.evaluation.log or ()
         ]
 
     def step(self, line: Mapping[str, Any], task: Task) -> None:

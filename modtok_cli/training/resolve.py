@@ -170,18 +170,18 @@ def _changed_stages(then: Config, now: Config, step: int) -> list[str]:
             continue
         new = now.periods[index + 1]
         old = then.stages[index] if index < len(then.stages) else None
-        key = new.stage.differs(old)
+        key = new.table.differs(old)
         if index < begun and new.steps.start != then.periods[index + 1].steps.start:
             what = f"stage 1 has ended and its length cannot change: {at}"
             raise UsageError(what, where=OPTIONS["steps"].flag, remedy="add a [[stage]] at the end")
         if index < begun and key is not None:
             what = f"stage {number} has begun and cannot change: {at}"
             remedy = "restore it, and add other stages after it"
-            raise UsageError(what, where=new.stage.at(key), remedy=remedy)
+            raise UsageError(what, where=new.table.at(key), remedy=remedy)
         if index >= begun and new.steps.start <= step:
             what = f"stage {number} would begin at step {new.steps.start:,}, and {at}"
-            raise UsageError(what, where=new.stage.at(), remedy="use more --steps")
+            raise UsageError(what, where=new.table.at(), remedy="use more --steps")
         if key is not None:
-            words = ", ".join(f"{name} = {value}" for name, value in new.stage.as_json().items())
+            words = ", ".join(f"{name} = {value}" for name, value in new.table.as_json().items())
             notes.append(f"stage {number}, from step {new.steps.start:,} on, is now {words}")
     return notes

@@ -1,4 +1,6 @@
-"""A run: its settings, its texts, and its place."""
+"""A run: its place, its tokenizer and its texts; and its stages."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.lost import Lost
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import Config
+from modtok_cli.training.config import Config, Period
 from modtok_cli.training.data.conversation import ChatFormat
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -20,28 +22,6 @@ from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.initial import Initial
 from modtok_cli.training.model.loss import CHUNK
 from modtok_cli.training.rundir import RunDirectory
-
-
-@dataclass(frozen=True)
-class RunTexts:
-    """The texts of a run: of each language, of `--valid` by name, and how they are split.
-
-    The text is of a stage, in `stores` by the names of `Mixture.of_texts`. `held_out` is the
-    text that is evaluated in all of them, for each language of the first stage that has it. `chat`
-    says how conversations become text, None if documents are plain.
-    """
-
-    subtokenizers: SubtokenizerCache
-    stores: Mapping[str, TextStore]
-    held_out: Mapping[str, TextStore]
-    mixture: Mixture
-    valid: Mapping[str, Mapping[str, TextStore]] = field(default_factory=dict)
-    chat: ChatFormat | None = None
-
-    @property
-    def checksums(self) -> dict[str, int]:
-        """Checksum of each text."""
-        return {name: store.checksum for name, store in self.stores.items()}
 
 
 class TaskEvaluation(Protocol):
@@ -63,17 +43,47 @@ class TaskEvaluation(Protocol):
         """Rows of the checkpoint of a step."""
 
 
-@dataclass(frozen=True)
-class RunPlace:
-    """Where a run is: its directory, this process among its ranks, who is told of it, and what
-    evaluates tasks.
+@dataclass
+class Run:
+    """A run, as one of its processes has it.
+
+    Attributes:
+        config: its configuration, of the first stage.
+        directory, checkpointer: its files.
+        ranks, progress: this process among others, and who is told of it.
+        tasks: the evaluation of `eval_tasks`.
+        tokenizer: the modular directory, which `subtokenizers` have in memory.
+        held_out: the text that is evaluated in all stages, for each language of the first stage
+            that has it.
+        valid: the texts of `--valid` by name and language.
+        chat: how conversations become text, None if documents are plain.
+        initial: what the weights of a new run come from, if not random.
+        only_rows: the rows that `--train rows` trains, (V,) bool.
+        recompute: layers that keep no activations.
+        chunk: tokens whose logits exist at a time.
+        stages: in order.
     """
 
+    config: Config
     directory: RunDirectory
-    ranks: Ranks
     checkpointer: checkpoint.Checkpointer
+    ranks: Ranks
     progress: Progress
-    tasks: TaskEvaluation | None = None
+    tasks: TaskEvaluation | None
+    tokenizer: Path
+    subtokenizers: SubtokenizerCache
+    held_out: Mapping[str, TextStore] = field(default_factory=dict)
+    valid: Mapping[str, Mapping[str, TextStore]] = field(default_factory=dict)
+    chat: ChatFormat | None = None
+    initial: Initial | None = None
+    only_rows: torch.Tensor | None = None
+    recompute: int = 0
+    chunk: int = CHUNK
+    stages: list[Stage] = field(default_factory=list)
+
+    def stage_of(self, step: int) -> Stage:
+        """The stage of a step; the last for steps after it."""
+        return next((stage for stage in self.stages if step in stage.steps), self.stages[-1])
 
     def diverged(self, what: str) -> ModtokError:
         """The error of numbers that are not finite; says which checkpoint is there."""
@@ -86,29 +96,35 @@ class RunPlace:
 
 
 @dataclass
-class Run:
-    """A stage of a run: settings, texts and place; the tokenizer's directory; what the run starts
-    from, if any.
+class Stage:
+    """A stage of a run: its steps and configuration, its text, and the mixture.
 
-    `number` is 1 for the first stage. The stage trains for `steps`, after `tokens_before`.
-
-    `only_rows` are the rows that `--train rows` trains; `lost` is what the tokenizer cannot write
-    of evaluated text, see `heldout.lost_texts`. `recompute` layers keep no activations, and logits
-    of `chunk` tokens exist at a time.
+    `stores` have the names of `Mixture.of_texts`; `tokens_before` are those of earlier stages.
+    `lost` is what the tokenizer cannot write of evaluated text, see `heldout.lost_texts`.
     """
 
-    config: Config
-    texts: RunTexts
-    place: RunPlace
-    tokenizer: Path
-    initial: Initial | None = None
-    only_rows: torch.Tensor | None = None
-    lost: Mapping[str, Mapping[str, Lost]] = field(default_factory=dict)
-    recompute: int = 0
-    chunk: int = CHUNK
-    number: int = 1
-    steps: range = range(0)
+    run: Run
+    period: Period
+    stores: Mapping[str, TextStore]
+    mixture: Mixture
     tokens_before: int = 0
+    lost: Mapping[str, Mapping[str, Lost]] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Config:
+        """The configuration in its steps."""
+        return self.period.config
+
+    @property
+    def steps(self) -> range:
+        """Its steps, of those of the run."""
+        return self.period.steps
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """The record of its text in config.json."""
+        sums = {name: store.checksum for name, store in self.stores.items()}
+        return {"mixture": self.mixture.as_dict(), "text": sums}
 
     def tokens_at(self, step: int) -> int:
         """Tokens that the run has trained on after a step of this stage."""

@@ -1,18 +1,23 @@
 """Memory of a run: its parts on a device, what fits there, and what the host and the disk need."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import available, check_memory
 from modtok_cli.model.architecture.arithmetic import activation_bytes, scoring_bytes, working_bytes
 from modtok_cli.training.config import Config
+from modtok_cli.training.data.sampling import Draw, Mixture
 from modtok_cli.training.data.stream import AHEAD
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.distributed.ranks import gather_json, raise_together, ranks_here
 from modtok_cli.training.model.loss import CHUNK
+from modtok_cli.training.run import Run
 
 # Parameters and bytes.
 Part = tuple[int, int]
@@ -20,6 +25,9 @@ Part = tuple[int, int]
 _CHUNKS = (8192, 4096, CHUNK)
 # Choices that an evaluation of tasks scores together.
 _CHOICES = 32
+# Number of steps from which the mean size of V_S and of a step's union is estimated.
+_SAMPLED = 200
+_SAMPLED_GROUPS = 4096
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
 # Bytes of the device that a plan is for without a GPU, and what layers are recomputed to leave
@@ -47,6 +55,35 @@ class StepRows:
     active: float
     gathered: float
     union: float
+
+
+def row_counts(
+    config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
+) -> StepRows:
+    """Mean numbers of rows in a step, from the draws of the first steps."""
+    sizes: list[int] = []
+    shares: list[int] = []
+    unions: list[int] = []
+    groups = config.data.batch_size // config.group_size
+    steps = max(1, min(_SAMPLED // groups, config.schedule.steps))
+    for step in range(1, steps + 1):
+        drawn = config.draws(mixture, step, range(min(groups, _SAMPLED_GROUPS)))
+        sizes += [_rows(subtokenizers, one.languages) for one in drawn]
+        unions.append(_union(subtokenizers, drawn))
+        shares.append(_union(subtokenizers, drawn[: -(-groups // replicas)]))
+    return StepRows(fmean(sizes), fmean(shares), fmean(unions))
+
+
+def _union(subtokenizers: SubtokenizerCache, drawn: Sequence[Draw]) -> int:
+    together = {name for one in drawn for name in one.languages or ()}
+    everything = any(one.languages is None for one in drawn)
+    return _rows(subtokenizers, None if everything else tuple(sorted(together)))
+
+
+def _rows(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
+    return (
+        subtokenizers.size if languages is None else subtokenizers.tokenizer.subset(languages).size
+    )
 
 
 def memory_parts(
@@ -340,3 +377,35 @@ def _size(dtype: str) -> int:
 def gib(size: float) -> str:
     """Bytes in GiB, in words."""
     return f"{size / 2**30:.1f} GiB"
+
+
+def fit_memory(run: Run) -> None:
+    """Check, before anything is allocated, that devices, nodes and the disk have room.
+
+    Sets the number of layers that are recomputed, and the chunk of the loss, the same on all ranks
+    and in all stages.
+    """
+    config, ranks, size = run.config, run.ranks, run.subtokenizers.size
+    gpu, here = ranks.device.type == "cuda", ranks_here(ranks)
+    error, chosen = None, []
+    try:
+        for stage in run.stages:
+            with stage.period.locating():
+                own = stage.config
+                step_rows = row_counts(own, stage.mixture, run.subtokenizers, ranks.replicas)
+                room, owner = capacity(config, gpu=gpu, here=here)
+                fitting = recomputed(own, size, step_rows, ranks.world, room)
+                check_fits(fitting, size, step_rows, ranks.world, room, owner)
+                rest = size, step_rows, ranks.world, room
+                layers = fitting.parallelism.recompute or 0
+                chosen.append((layers, loss_chunk(fitting, *rest) if gpu else CHUNK))
+                if config.parallelism.offload:
+                    check_host(config, host_need(config, size, step_rows.union, ranks.world, here))
+        if ranks.first:
+            check_disk(config, size, run.directory.checkpoints)
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
+    every = gather_json(ranks, chosen)
+    run.chunk = min(chunk for one in every for _, chunk in one)
+    run.recompute = max(layers for one in every for layers, _ in one)

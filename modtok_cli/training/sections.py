@@ -39,10 +39,8 @@ _layers = {"metavar": "N", "low": 1, "high": 1 << 16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingSettings(Declared):
+class SamplingSettings(Declared, section="data"):
     """Shares of text, and the subtokenizer of a batch: the first keys of `[data]`."""
-
-    section = "data"
 
     sampling: str = _staged(
         "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
@@ -96,13 +94,11 @@ class SamplingSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSettings(Declared):
+class DataSettings(Declared, section="data"):
     """Text and its division into sequences: the other keys of `[data]`.
 
     `batch_size` counts sequences per step over all ranks, `micro_batch` those of a forward pass.
     """
-
-    section = "data"
 
     source_field: str | None = _key("Field with the source.", metavar="NAME")
     langs: tuple[str, ...] | None = _staged(
@@ -176,10 +172,8 @@ class DataSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchitectureSettings(Declared):
+class ArchitectureSettings(Declared, section="architecture"):
     """`[architecture]`: a preset, and the sizes that differ from it."""
-
-    section = "architecture"
 
     model: str = option(
         "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
@@ -210,10 +204,8 @@ class ArchitectureSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelismSettings(Declared):
+class ParallelismSettings(Declared, section="parallelism"):
     """`[parallelism]`: division of the work over processes, offload, and kernels."""
-
-    section = "parallelism"
 
     gpus: int = _changeable(
         "Number of processes, one per GPU; without GPUs, on the CPU.", **_processes, default=1
@@ -282,10 +274,8 @@ class ParallelismSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduleSettings(Declared):
+class ScheduleSettings(Declared, section="schedule"):
     """`[schedule]`: steps and learning rate."""
-
-    section = "schedule"
 
     steps: int = option(
         "Number of optimizer steps. Default: by preset; 300 for tiny.", **_steps, changeable=True
@@ -322,10 +312,8 @@ class ScheduleSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitSettings(Declared):
+class InitSettings(Declared, section="init"):
     """`[init]`: initial weights."""
-
-    section = "init"
 
     seed: int = option("Random seed.", default=0, metavar="N", low=0, high=values.SEEDS - 1)
     init_from: Path | None = option(
@@ -373,10 +361,8 @@ class InitSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizerSettings(Declared):
+class OptimizerSettings(Declared, section="optimizer"):
     """`[optimizer]`: the loss besides cross-entropy, and AdamW."""
-
-    section = "optimizer"
 
     update: Literal["sparse", "dense"] = _key(
         "Embedding rows to update: active rows, or all (equals a full softmax).", default="sparse"
@@ -419,10 +405,8 @@ class OptimizerSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrecisionSettings(Declared):
+class PrecisionSettings(Declared, section="precision"):
     """`[precision]`."""
-
-    section = "precision"
 
     dtype: Literal["bfloat16", "float32"] = option(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
@@ -431,10 +415,8 @@ class PrecisionSettings(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationSettings(Declared):
+class EvaluationSettings(Declared, section="evaluation"):
     """`[evaluation]`: evaluations, checkpoints and logs."""
-
-    section = "evaluation"
 
     eval_every: int = _changeable(
         "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more if evaluation "

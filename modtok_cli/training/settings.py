@@ -22,7 +22,7 @@ from modtok_cli.training.sections import (
     SamplingSettings,
     ScheduleSettings,
 )
-from modtok_cli.training.stages import Stage, read_stages
+from modtok_cli.training.stages import StageTable, read_stages
 
 
 @dataclass(frozen=True, init=False)
@@ -58,7 +58,7 @@ class RunSettings(Declared):
         parse=values.run_name,
     )
     runs: Path = option("Directory of all runs.", default=Path("runs"), metavar="DIR")
-    stages: Sequence[Stage | Mapping[str, Any]] | None = None
+    stages: Sequence[StageTable | Mapping[str, Any]] | None = None
 
     def __init__(self, **options: Any) -> None:
         """Check every option that is given, and the stages.

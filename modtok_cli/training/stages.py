@@ -24,7 +24,7 @@ _DEFAULT = "default"
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageTable:
     """A stage after the first.
 
     Attributes:
@@ -44,7 +44,7 @@ class Stage:
     @staticmethod
     def read(
         table: object, options: Mapping[str, Option], places: Mapping[str, str] | None = None
-    ) -> Stage:
+    ) -> StageTable:
         """Check a table; `options` are all of a run.
 
         Raises:
@@ -74,7 +74,7 @@ class Stage:
             remedy = "set its number of steps"
             raise UsageError("has no steps", where=_where(places, ""), remedy=remedy)
         steps = values.pop("steps")
-        return Stage(steps, values, {name: options[name].flag for name in values}, places)
+        return StageTable(steps, values, {name: options[name].flag for name in values}, places)
 
     def as_json(self) -> dict[str, Any]:
         """The table, as a recipe and `config.json` have it."""
@@ -96,7 +96,7 @@ class Stage:
             kind = UsageError if isinstance(error, UsageError) else ModtokError
             raise kind(what, where=self.at(key), remedy=error.remedy) from error
 
-    def differs(self, other: Stage | None) -> str | None:
+    def differs(self, other: StageTable | None) -> str | None:
         """The first key that differs from another stage, "" if there is none; None: equal.
 
         The text of a stage may be elsewhere: its content is compared, not its place.
@@ -123,19 +123,19 @@ def _where(places: Mapping[str, str], key: str) -> str:
     return ": ".join(filter(None, [place, f"{_TABLE} {key}".strip()]))
 
 
-class _Stages(tuple[Stage, ...]):
+class _Stages(tuple[StageTable, ...]):
     """Stages that were read: each stage has a configuration with all of them."""
 
 
-def read_stages(tables: Iterable[Any], options: Mapping[str, Option]) -> tuple[Stage, ...]:
+def read_stages(tables: Iterable[Any], options: Mapping[str, Option]) -> tuple[StageTable, ...]:
     """Stages from tables, as a Python call has them, and from stages; those that were read stay."""
     if isinstance(tables, _Stages):
         return tables
     return _Stages(
-        Stage.read(one, options)
-        if not isinstance(one, Stage)
+        StageTable.read(one, options)
+        if not isinstance(one, StageTable)
         else one
         if one.flags or not one.options
-        else Stage.read(one.as_json(), options, one.places)
+        else StageTable.read(one.as_json(), options, one.places)
         for one in tables
     )

@@ -19,14 +19,14 @@ from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.model.optimizer import clip, gradient_norm
 from modtok_cli.training.rows.microbatch import Prefetcher
 from modtok_cli.training.rows.offload import Rows
-from modtok_cli.training.run import Run, RunPlace
+from modtok_cli.training.run import Run, Stage
 
 Finish = Callable[[float], tuple[dict[str, Any], float]]
 """Waits for a step: from when the one before had ended to its line of metrics, and its end."""
 
 
-def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
-    """Start a step of a run, which the device may still compute when this returns.
+def train_step(stage: Stage, model: Model, feed: Prefetcher, step: int) -> Finish:
+    """Start a step, which the device may still compute when this returns.
 
     A step whose loss or gradient is not finite updates nothing: the device decides that.
 
@@ -34,21 +34,21 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
         What finishes the step. It raises ModtokError if loss or gradient is not finite, and names
         the batches.
     """
-    config, texts, ranks = run.config, run.texts, run.place.ranks
+    config, run, ranks = stage.config, stage.run, stage.run.ranks
     started, phases = time.perf_counter(), model.phases
     phases.begin("wait")
     # Draw: language and subtokenizer of each group of sequences, of all ranks. Workers make the
     # same draws for the sequences of this rank, and pack and tokenize their text ahead.
     groups = range(config.data.batch_size // config.group_size)
-    draws = config.draws(texts.mixture, step, groups)
+    draws = config.draws(stage.mixture, step, groups)
     now = feed.step(step)
     upcoming = feed.ahead(step + 1) if config.parallelism.offload_delay else None
     lr = config.lr_at(step)
     gradients = mean_gradients(model, now.microbatches, upcoming.microbatches if upcoming else None)
-    sums = LanguageSums(texts.mixture.languages, ranks.device)
+    sums = LanguageSums(stage.mixture.languages, ranks.device)
     for batch, microbatch, nll in zip(now.batches, now.microbatches, gradients.losses, strict=True):
         trained = microbatch.weights > 0
-        counted = trained & (microbatch.targets != texts.subtokenizers.end_of_text)
+        counted = trained & (microbatch.targets != run.subtokenizers.end_of_text)
         sums.add(batch.draw.language, nll, counted, batch.bytes, trained)
     numbers = torch.cat([sums.over_replicas(ranks), gradients.norm.view(1)])
     arriving = model.copies.download(
@@ -67,8 +67,8 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
     def finish(before: float) -> tuple[dict[str, Any], float]:
         *figures, norm = arriving.wait().tolist()
         ended = known_end or time.perf_counter()
-        _refuse_infinite(run.place, step, now.batches, losses, norm)
-        loss, languages = sums.figures(figures, unmeasured(run.lost[HELD_OUT]))
+        _refuse_infinite(run, step, now.batches, losses, norm)
+        loss, languages = sums.figures(figures, unmeasured(stage.lost[HELD_OUT]))
         times = timing(
             seconds=ended - max(started, before),
             tokens=config.step_tokens,
@@ -78,12 +78,12 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> Finish:
         )
         line = {
             "step": step,
-            "stage": run.number,
+            "stage": stage.period.number,
             "loss": loss,
             "bits_per_byte": mean_bits(languages),
             "lr": lr,
             "grad_norm": norm,
-            "tokens": run.tokens_at(step),
+            "tokens": stage.tokens_at(step),
             "languages": languages,
             "draws": list(map(str, draws)),
             "time": times | {"phases": phases.read(marks)} | ({"offload": spent} if spent else {}),
@@ -171,28 +171,8 @@ def apply(model: Model, gradients: Gradients, lr: float, *, dense: bool = False)
         model.optimizer.step(gradients.backbone, lr, finite)
 
 
-def optimizer_step(
-    model: Model,
-    microbatches: Sequence[MicroBatch],
-    lr: float,
-    *,
-    dense: bool = False,
-    upcoming: Sequence[MicroBatch] | None = None,
-) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Train on this rank's microbatches. Collective.
-
-    Returns:
-        nll of each microbatch's tokens, and the gradient norm of the whole model before
-        clipping. If the norm is not finite, as with an infinite loss, nothing is updated.
-    """
-    gradients = mean_gradients(model, microbatches, upcoming)
-    apply(model, gradients, lr, dense=dense)
-    model.phases.end()
-    return gradients.losses, gradients.norm
-
-
 def _refuse_infinite(
-    place: RunPlace,
+    run: Run,
     step: int,
     batches: Sequence[Batch],
     losses: Sequence[torch.Tensor],
@@ -207,8 +187,8 @@ def _refuse_infinite(
         for batch, nll in zip(batches, losses, strict=True)
         if not bool(torch.isfinite(nll).all())
     ]
-    every = sorted({name for names in gather_json(place.ranks, named) for name in names})
+    every = sorted({name for names in gather_json(run.ranks, named) for name in names})
     what = f"the loss of step {step} is not finite ({'; '.join(every)})"
     if not every:
         what = f"the gradient of step {step} is not finite, the losses are"
-    raise place.diverged(what)
+    raise run.diverged(what)

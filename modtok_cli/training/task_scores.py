@@ -13,11 +13,11 @@ from modtok_cli.training.run import Run, TaskEvaluation
 def check_tasks(run: Run) -> None:
     """Check that there are questions for the tasks of a run; warns about languages without.
 
-    Here and below, `run` is the first stage: its languages are evaluated.
+    The languages are those of the first stage, here and below.
     """
     if run.config.evaluation.eval_tasks:
         for note in _evaluation(run).check_tasks(run.config, _languages(run)):
-            run.place.progress.warn(f"--eval-tasks: {note}")
+            run.progress.warn(f"--eval-tasks: {note}")
 
 
 def tasks_due(run: Run, step: int) -> bool:
@@ -33,25 +33,25 @@ def evaluate_tasks(run: Run, step: int) -> dict[str, Any] | None:
     Ranks share the languages, one each at a time: a rank must not be away from the others
     for longer than that. A failure is a warning: training continues.
     """
-    ranks, languages = run.place.ranks, _languages(run)
+    ranks, languages = run.ranks, _languages(run)
     scores: dict[str, dict[str, Any]] = {}
     for first in range(0, len(languages), ranks.world):
         mine = languages[first + ranks.rank : first + ranks.rank + 1]
         for rows, failure in gather_json(ranks, _scores(run, step, mine)):
             if failure is not None:
-                run.place.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
+                run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
             for language, task, figures in rows:
                 scores.setdefault(language, {})[task] = figures
     return {"step": step, "tasks": dict(sorted(scores.items()))} if scores else None
 
 
 def _evaluation(run: Run) -> TaskEvaluation:
-    assert run.place.tasks is not None  # modtok.pretrain gives it
-    return run.place.tasks
+    assert run.tasks is not None  # modtok.pretrain gives it
+    return run.tasks
 
 
 def _languages(run: Run) -> list[str]:
-    return list(run.config.evaluation.eval_tasks_langs or run.texts.mixture.languages)
+    return list(run.config.evaluation.eval_tasks_langs or run.stages[0].mixture.languages)
 
 
 def _scores(run: Run, step: int, languages: Sequence[str]) -> tuple[list[Any], str | None]:
@@ -61,11 +61,11 @@ def _scores(run: Run, step: int, languages: Sequence[str]) -> tuple[list[Any], s
     try:
         rows = _evaluation(run).evaluate_tasks(
             run.config,
-            run.place.directory.path,
+            run.directory.path,
             step,
             languages,
-            device=run.place.ranks.device,
-            progress=run.place.progress,
+            device=run.ranks.device,
+            progress=run.progress,
         )
     except ModtokError as error:
         return [], str(error)

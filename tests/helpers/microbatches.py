@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.training.config import Config
@@ -14,8 +16,10 @@ from modtok_cli.training.data.slot_packer import SlotPacker, StreamPlan, StreamP
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
+from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.copies import copies_for
 from modtok_cli.training.rows.microbatch import MicroBatch, microbatches_of
+from modtok_cli.training.step import apply, mean_gradients
 
 
 def packer(
@@ -30,7 +34,7 @@ def packer(
     mixture = Mixture.of({name: store.text_bytes for name, store in stores.items()})
     options: dict[str, Any] = {
         "regime": Regime.parse("sub:1"), "p": 0.5, "mixture": mixture, "seed": 3, "group": 1,
-        "rows": 2, "length": 24,
+        "length": 24,
     }  # fmt: skip
     plan = StreamPlan(Path(), {}, slots=slots, **options | changes)
     return SlotPacker(plan, slot, stores, subtokenizers, positions)
@@ -67,3 +71,23 @@ def microbatch(
     ranks = ranks or start_ranks()
     (one,) = microbatches_of([(inputs, targets, ids)], ranks, copies_for(ranks.device, print))
     return replace(one, weights=one.weights / of)
+
+
+def optimizer_step(
+    model: Model,
+    microbatches: Sequence[MicroBatch],
+    lr: float,
+    *,
+    dense: bool = False,
+    upcoming: Sequence[MicroBatch] | None = None,
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Train on this rank's microbatches. Collective.
+
+    Returns:
+        nll of each microbatch's tokens, and the gradient norm of the whole model before
+        clipping. If the norm is not finite, as with an infinite loss, nothing is updated.
+    """
+    gradients = mean_gradients(model, microbatches, upcoming)
+    apply(model, gradients, lr, dense=dense)
+    model.phases.end()
+    return gradients.losses, gradients.norm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ def rank_variables(world: int) -> list[dict[str, str]]:
     plain |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
     plain |= {"OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"}
     return [{**plain, "RANK": str(rank)} for rank in range(world)]
+
+
+def small_buckets(parameters: int) -> None:
+    """Exchange gradients in buckets of so few parameters, where that overlaps with compute."""
+    from modtok_cli.training.distributed.megatron_core import core
+
+    parts = core().distributed
+    parts.DistributedDataParallelConfig = partial(
+        parts.DistributedDataParallelConfig, bucket_size=parameters
+    )
 
 
 def start_ranks(world: int, *words: object, **options: Any) -> list[Python]:

@@ -17,7 +17,8 @@ import torch
 import torch.distributed as dist
 
 from helpers.as_cuda import megatron_optimizer
-from helpers.microbatches import microbatch, packer
+from helpers.microbatches import microbatch, optimizer_step, packer
+from helpers.ranks import small_buckets
 from helpers.saved import save
 from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.model.architecture.registry import with_switches
@@ -29,7 +30,6 @@ from modtok_cli.training.model.execution import Execution, InitStd
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.rows.microbatch import MicroBatch
 from modtok_cli.training.rows.table import AdamW
-from modtok_cli.training.step import optimizer_step
 
 SHAPE = llama(2, 32, 8, 88)
 STEPS = 7
@@ -49,8 +49,8 @@ WAYS = {
     "dp-overlap": (1, 4, False, False, "torch"),
     "dp-overlap-distributed": (1, 4, True, False, "distributed"),
 }
-# How the two ranks execute; one process does none of it. Buckets of fewer parameters than a layer.
-OVERLAP = Execution(overlap_grad_reduce=True, bucket=5000)
+# How the two ranks execute; one process does none of it.
+OVERLAP = Execution(overlap_grad_reduce=True)
 EXECUTION = {
     "tp-sequence": Execution(sequence_parallel=True),
     "tp-sequence-qk-norm": Execution(sequence_parallel=True),
@@ -135,6 +135,7 @@ def main() -> None:
     tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
     subtokenizers = SubtokenizerCache.load(tokenizer)
     stores = {path.name.split("-")[0]: TextStore(path) for path in sorted(texts.iterdir())}
+    small_buckets(5000)  # fewer parameters than a layer has
     found, measured = {}, {}
     # By shards: each change of their number leaves fifty files open, and many have 1,024 at most.
     for name, (shards, *_) in sorted(WAYS.items(), key=lambda way: way[1][0]):

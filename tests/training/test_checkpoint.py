@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from helpers.microbatches import optimizer_step
 from helpers.same_models import assert_same
 from helpers.saved import save
 from modtok_cli.base.errors import ModtokError
@@ -31,7 +32,6 @@ from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import Copies
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.table import RowTable
-from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
 
@@ -72,7 +72,7 @@ def test_a_rank_reads_what_it_would_write(
     def rank_of(world: int, rank: int) -> Model:
         place = {"rank": rank, "replica": rank, "world": world, "replicas": world}
         ranks = replace(start_ranks(), **place)
-        return Model(SHAPE, subtokenizers.size, ranks, offload=Offload(touch=False))
+        return Model(SHAPE, subtokenizers.size, ranks, offload=Offload())
 
     def late_of(table: RowTable) -> tuple[torch.Tensor, torch.Tensor]:
         ids = torch.arange(table.shard, table.size, table.shards)

@@ -81,7 +81,7 @@ def talk(*texts: str) -> list[dict[str, str]]:
 
 
 def read(subsets: SubtokenizerCache, store: TextStore, length: int, rows: int) -> list[Any]:
-    one = packer(subsets, {"fi": store}, regime=Regime.parse("none"), rows=1, length=length)
+    one = packer(subsets, {"fi": store}, regime=Regime.parse("none"), length=length)
     return [one.batch(step) for step in range(1, rows + 1)]
 
 

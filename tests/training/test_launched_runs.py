@@ -19,7 +19,7 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python, write_command
 from modtok_cli.training.distributed.launch import free_port
-from modtok_cli.training.loop import StopSignals
+from modtok_cli.training.stopping import StopSignals
 
 OPTIONS = (
     "--set architecture.layers=1 --set architecture.hidden_size=32 --set architecture.ffn=64 "
@@ -181,7 +181,7 @@ def test_a_closed_terminal_saves_too(launch: Callable[[], Launched]) -> None:
 
 
 def test_a_second_hang_up_is_ignored() -> None:
-    stop = StopSignals()
+    stop = StopSignals(None)  # type: ignore[arg-type]
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGHUP):
         stop._note(number, None)
     assert stop.received == signal.SIGINT

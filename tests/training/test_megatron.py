@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers.microbatches import microbatch
+from helpers.microbatches import microbatch, optimizer_step
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.config import Config
@@ -28,7 +28,6 @@ from modtok_cli.training.model.megatron import CausalAttention
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.resolve import Origin, resolve
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.step import optimizer_step
 
 PLAIN, ENGINE = Execution(fused=True), Execution(fused=True, transformer_engine=True)
 

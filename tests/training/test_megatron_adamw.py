@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from helpers.as_cuda import megatron_optimizer, torch_optimizer
+from helpers.microbatches import optimizer_step
 from helpers.same_models import pairs
 from helpers.saved import save
 from modtok_cli.base.progress import SILENT
@@ -18,7 +19,6 @@ from modtok_cli.training.model import optimizer
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.model.optimizer import TorchAdamW, backbone_optimizer
 from modtok_cli.training.rows.table import AdamW
-from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE, microbatches
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers.as_cuda import megatron_optimizer
-from helpers.microbatches import microbatch, packer
+from helpers.microbatches import microbatch, optimizer_step, packer
 from helpers.same_models import assert_same
 from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.training.data.slot_packer import Batch
@@ -15,7 +15,6 @@ from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.host_tables import Offload
-from modtok_cli.training.step import optimizer_step
 
 from .test_loss import Largest
 

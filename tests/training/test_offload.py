@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from helpers.delayed_updates import LateModel, sleeper
 from helpers.metrics import numbers, read_metrics
+from helpers.microbatches import optimizer_step
 from helpers.same_models import PARTS, pairs
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.model.architecture.families.llama import llama
@@ -27,7 +28,6 @@ from modtok_cli.training.rows.copies import Copies, CudaCopies
 from modtok_cli.training.rows.host_tables import Offload, host_zeros
 from modtok_cli.training.rows.table import AdamW, RowTable
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.step import optimizer_step
 
 from .test_model import microbatches
 

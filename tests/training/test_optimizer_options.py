@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from helpers.as_cuda import megatron_optimizer
+from helpers.microbatches import optimizer_step
 from helpers.plain_training import PlainTraining, Rates, Sequences
 from modtok_cli.model.architecture.families.llama import Llama, llama
 from modtok_cli.model.architecture.megatron_layout import to_hf
@@ -19,7 +20,6 @@ from modtok_cli.training.model.execution import InitStd
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.table import AdamW
-from modtok_cli.training.step import optimizer_step
 
 SHAPE = with_switches(replace(llama(1, 16, 4, 24), qk_norm=True))
 SIZE, STEPS, RATE = 24, 4, 1e-2

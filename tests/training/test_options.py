@@ -14,11 +14,12 @@ import torch
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.progress import SILENT, Silent
-from modtok_cli.training import heldout, loop, prepare, step
+from modtok_cli.training import heldout, loop, prepare, run_state, step
 from modtok_cli.training.config import Config, check_ranks
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.resolve import resolve
+from modtok_cli.training.run import Stage
 from modtok_cli.training.settings import OPTIONS, RunSettings
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
@@ -102,20 +103,16 @@ def reached(monkeypatch: pytest.MonkeyPatch, config: Config) -> dict[str, Any]:
     def prefetcher(stream: Any, subtokenizers: Any, ranks: Any, sequences: int, warn: Any) -> None:
         found["sequences"] = sequences
 
-    monkeypatch.setattr(loop, "Model", model)
-    monkeypatch.setattr(loop, "BatchStream", stream)
-    monkeypatch.setattr(loop, "Prefetcher", prefetcher)
+    monkeypatch.setattr(run_state, "Model", model)
+    monkeypatch.setattr(run_state, "BatchStream", stream)
+    monkeypatch.setattr(run_state, "Prefetcher", prefetcher)
     run: Any = SimpleNamespace(
-        config=config, place=SimpleNamespace(ranks=start_ranks(), progress=SILENT),
-        texts=SimpleNamespace(
-            subtokenizers=SimpleNamespace(size=40, end_of_text=3), stores={}, mixture=mixture
-        ),
-        only_rows=None, tokenizer=Path("t"), chunk=2048,
+        config=config, ranks=start_ranks(), progress=SILENT, only_rows=None, tokenizer=Path("t"),
+        subtokenizers=SimpleNamespace(size=40, end_of_text=3), chunk=2048,
         recompute=config.parallelism.recompute or 0,
-        steps=config.periods[0].steps,
     )  # fmt: skip
-    loop.build_model(run)
-    loop.open_stream(run, 1, {})
+    run_state.build_model(run)
+    run_state.open_stream(Stage(run, config.periods[0], {}, mixture), 1, {})
     return found
 
 
@@ -153,9 +150,9 @@ def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.Monke
 
     spy(step, "apply", note("applied", lambda model, gradients, lr, dense: (lr, dense)))
     spy(step, "mean_gradients", note("upcoming", lambda model, now, upcoming: upcoming is not None))
-    spy(loop, "save_checkpoint", note("saved", lambda run, model, stream, step, evaluated:
+    spy(loop, "save_checkpoint", note("saved", lambda stage, model, stream, step, evaluated:
                                       (step, evaluated)))  # fmt: skip
-    spy(loop, "evaluate_held_out", note("probed", lambda run, model, step, most, languages: step))
+    spy(run_state, "evaluate_held_out", note("probed", lambda stage, model, step, *rest: step))
     spy(heldout, "first_texts", note("bytes", lambda store, documents, most: most))
     spy(loop, "Watchdog", lambda ranks, seconds: found.update(seconds=seconds))
     spy(prepare, "Checkpointer", lambda directory, ranks, **options: found.update(options))
@@ -175,7 +172,7 @@ def test_options_reach_the_loop(settings: RunSettings, monkeypatch: pytest.Monke
     # A save looks at a loss, unless the evaluation of this very step did.
     assert found["saved"] == [(3, False), (6, False), (9, True)]
     assert found["probed"] == [3, 6]
-    assert set(found["bytes"]) == {333, loop._PROBE}
+    assert set(found["bytes"]) == {333, run_state._PROBE}
     assert found["seconds"] == 450
     assert (found["keep"], found["keep_every"]) == (5, 2)
     assert found["log"] == ()

@@ -111,8 +111,7 @@ class Slots:
                 yield int(index), len(subset.decode_bytes(np.array([index])))
 
         end, start = int(local[cache.end_of_text]), self.at[slot].get(name, (0, 0))
-        wanted = plan.rows * plan.length
-        ids, marks, size, after = packed(pieces, encode, is_plain, wanted, start, end)
+        ids, marks, size, after = packed(pieces, encode, is_plain, plan.length, start, end)
         self.at[slot] = {**self.at[slot], name: after}
         first = self.document(text, stream(start[0]))
         return SimpleNamespace(
@@ -309,12 +308,12 @@ def test_held_out_text_is_one_stream(
     """An end-of-text token before each document and at the end; the last sequence is padded."""
     subset, ranks = cache.of(("en", "fi")), start_ranks()
     local = subset.segmenter.selection.local_of_global
-    run: Any = SimpleNamespace(
-        texts=SimpleNamespace(subtokenizers=cache), place=SimpleNamespace(ranks=ranks),
+    stage: Any = SimpleNamespace(
+        run=SimpleNamespace(subtokenizers=cache, ranks=ranks),
         config=SimpleNamespace(data=SimpleNamespace(seq_length=length, micro_batch=micro)),
     )  # fmt: skip
     texts = [Marked()(text, "") for text in documents]
-    found = list(heldout.microbatches(run, SimpleNamespace(copies=Copies()), texts, subset))  # type: ignore[arg-type]
+    found = list(heldout.microbatches(stage, SimpleNamespace(copies=Copies()), texts, subset))  # type: ignore[arg-type]
     end = int(local[cache.end_of_text])
     stream, marks, size = [end], [False], 0
     for text in texts:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.microbatches import optimizer_step
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.model.architecture.families.llama import llama
 from modtok_cli.model.architecture.megatron_layout import to_hf
@@ -20,7 +21,6 @@ from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import load
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.step import optimizer_step
 
 STEPS, RATE, SEQUENCES, LENGTH = 20, 3e-3, 4, 24
 

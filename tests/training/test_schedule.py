@@ -15,7 +15,7 @@ from modtok_cli.training.evaluations import evaluation_plan, fitted
 from modtok_cli.training.resolve import resolve
 from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import OPTIONS, RunSettings
-from modtok_cli.training.stages import RATE, Stage
+from modtok_cli.training.stages import RATE, StageTable
 
 KINDS = OPTIONS["schedule"].choices
 
@@ -62,7 +62,9 @@ def test_stages_follow_each_other(tables: list[tuple[int, set[str]]]) -> None:
         )
         for steps, names in tables
     ]
-    stages = tuple(Stage.read({"steps": steps, **options}, OPTIONS) for steps, options in staged)
+    stages = tuple(
+        StageTable.read({"steps": steps, **options}, OPTIONS) for steps, options in staged
+    )
     settings = RunSettings(
         steps=6, lr_steps=9, lr=1e-3, warmup=2, batch_size=4, micro_batch=4, stages=stages
     )

@@ -16,7 +16,7 @@ from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.model.slice.run_source import open_run
-from modtok_cli.training import prepare
+from modtok_cli.training import prepare, run_memory, run_texts
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
@@ -24,7 +24,7 @@ from modtok_cli.training.reads import samples_of_files
 from modtok_cli.training.recipe import read_recipe, write_recipe
 from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.training.stages import Stage
+from modtok_cli.training.stages import StageTable
 from modtok_cli.training.stored_config import config_as_json, config_from_json
 
 from .conftest import LANGUAGES, SAMPLE, interrupt
@@ -211,7 +211,7 @@ def test_stages_of_a_program_are_checked(staged: RunSettings) -> None:
         ({"mix": {"xx": 0.9}}, r"^\[\[stage\]\] mix: there is no text of language 'xx'"),
     ):
         with pytest.raises(UsageError, match=message):
-            plan(staged.changed(stages=(Stage(3, options),)))
+            plan(staged.changed(stages=(StageTable(3, options),)))
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,9 @@ def test_stages_of_a_program_are_checked(staged: RunSettings) -> None:
 def test_a_wrong_stage_is_refused_before_anything_is_loaded(
     staged: RunSettings, old: str, new: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("start_ranks", "SubtokenizerCache", "text_stores"):
-        monkeypatch.setattr(prepare, name, None)
+    for module, name in ((prepare, "start_ranks"), (prepare, "SubtokenizerCache"),
+                         (run_texts, "text_stores")):  # fmt: skip
+        monkeypatch.setattr(module, name, None)
     Path("recipe.toml").write_text(RECIPE.replace(old, new))
     with pytest.raises(UsageError, match=message):
         pretrain(staged.changed(**read_recipe(Path("recipe.toml"))))
@@ -236,8 +237,8 @@ def test_many_stages_are_read_once(staged: RunSettings, monkeypatch: pytest.Monk
     """Each stage has a configuration with all stages: 3,000 take a second, not minutes."""
     tables = tuple({"steps": 1, "lr": 1e-3 * (1 + number % 5)} for number in range(3000))
     calls = []
-    read = Stage.read
-    monkeypatch.setattr(Stage, "read", lambda *of: calls.append(of) or read(*of))
+    read = StageTable.read
+    monkeypatch.setattr(StageTable, "read", lambda *of: calls.append(of) or read(*of))
     config = resolve(RunSettings(steps=1, stages=tables), gpu=False)
     assert (len(config.periods), len(calls)) == (3001, 3000)
     assert config.periods[-1].config.stages is config.stages
@@ -289,10 +290,10 @@ def test_what_one_stage_needs_holds_for_all(
     def needed(config: Any, *_: Any) -> Any:
         return config.changed(recompute=int(config.data.batch_size == 6))
 
-    monkeypatch.setattr(prepare, "recomputed", needed)
-    runs = prepare.prepare(staged, resume=False, force=False, progress=SILENT)
-    runs[0].place.directory.close()
-    assert [run.recompute for run in runs] == [1, 1, 1]
+    monkeypatch.setattr(run_memory, "recomputed", needed)
+    run = prepare.prepare(staged, resume=False, force=False, progress=SILENT)
+    run.directory.close()
+    assert (len(run.stages), run.recompute) == (3, 1)
 
 
 def test_text_of_later_stages_counts(staged: RunSettings) -> None:

@@ -25,8 +25,8 @@ from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sources import Sources
 from modtok_cli.training.data.text_store import permuted, text_stores
 from modtok_cli.training.heldout import first_texts
-from modtok_cli.training.opening import text_files
 from modtok_cli.training.resolve import resolve
+from modtok_cli.training.run_texts import text_files
 from modtok_cli.training.settings import RunSettings
 
 

@@ -37,9 +37,9 @@ class Steps:
         self.counts: dict[str, Counter[str]] = {}
         loop.train_step = self
 
-    def __call__(self, run: Any, model: Any, feed: Any, step: int) -> Any:
-        finish = self._counted(step, lambda: self._step(run, model, feed, step))
-        if self.stops and step == STOP_AFTER and run.place.ranks.first:
+    def __call__(self, stage: Any, model: Any, feed: Any, step: int) -> Any:
+        finish = self._counted(step, lambda: self._step(stage, model, feed, step))
+        if self.stops and step == STOP_AFTER and stage.run.ranks.first:
             signal.raise_signal(signal.SIGUSR1)
         return lambda before: self._counted(step, lambda: finish(before))
 

@@ -86,8 +86,8 @@ class Batch:
 class StreamPlan:
     """Everything that determines the batches of a stage; sent to the worker processes.
 
-    A slot has `rows` sequences of `length` tokens in a step; `group` consecutive slots share a
-    draw. `stores` are directories of text, by the names of `Mixture.of_texts`.
+    A slot has a sequence of `length` tokens in a step; `group` consecutive slots share a draw.
+    `stores` are directories of text, by the names of `Mixture.of_texts`.
     """
 
     tokenizer: Path
@@ -99,7 +99,6 @@ class StreamPlan:
     slots: int
     group: int
     length: int
-    rows: int = 1
     dropout: float = 0.0
 
     def packers(
@@ -138,8 +137,7 @@ class SlotPacker:
         place = place_of(source, self._stores[source])
         position = self.positions.get(place, (0, 0))
         first = self._document(source, position[0])
-        rows, length = plan.rows, plan.length
-        ids, in_loss, size, position = self._read(source, subtokenizer, rows * length, position)
+        ids, in_loss, size, position = self._read(source, subtokenizer, plan.length, position)
         self.positions = {**self.positions, place: position}
         end = self._subtokenizers.end_in(subtokenizer)
         # Each batch starts after an end-of-text token, so that every token is predicted once.
@@ -148,13 +146,13 @@ class SlotPacker:
             step=step,
             slot=self.slot,
             draw=what,
-            inputs=subtokenizer.global_ids[inputs].reshape(rows, length),
-            targets=ids.reshape(rows, length),
+            inputs=subtokenizer.global_ids[inputs].reshape(1, -1),
+            targets=ids.reshape(1, -1),
             end_of_text=end,
             bytes=size,
             first_document=first,
             positions=self.positions,
-            in_loss=None if in_loss.all() else in_loss.reshape(rows, length),
+            in_loss=None if in_loss.all() else in_loss.reshape(1, -1),
         )
 
     def _document(self, source: str, number: int) -> int:

@@ -32,7 +32,6 @@ class Execution:
         fused: compiled kernels of SwiGLU, rotary embeddings and the loss; needs a GPU.
         attention: kernel of causal attention on a GPU, flash or cudnn.
         transformer_engine: layers and kernel of rotary embeddings of Transformer Engine.
-        bucket: parameters of a bucket; None: Megatron's default, 40 million and more.
     """
 
     overlap_grad_reduce: bool = False
@@ -41,7 +40,6 @@ class Execution:
     fused: bool = False
     transformer_engine: bool = False
     attention: str = "flash"
-    bucket: int | None = None
 
 
 @cache

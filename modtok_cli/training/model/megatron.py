@@ -314,7 +314,6 @@ def build_backbone(
                 grad_reduce_in_fp32=True,
                 overlap_grad_reduce=execution.overlap_grad_reduce,
                 overlap_param_gather=execution.overlap_param_gather,
-                bucket_size=execution.bucket,
                 use_distributed_optimizer=distributed,
             ),
             block,

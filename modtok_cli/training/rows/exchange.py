@@ -99,15 +99,10 @@ class PlacedPlan:
 
 
 class RowExchange:
-    """Exchanges rows and gradients with the other replicas: `plan`, `gather`, `reduce` together.
-
-    Attributes:
-        sent: bytes that this rank has sent to others so far.
-    """
+    """Exchanges rows and gradients with the other replicas: `plan`, `gather`, `reduce` together."""
 
     def __init__(self, ranks: Ranks, copies: Copies) -> None:
         self._ranks, self._copies = ranks, copies
-        self.sent = 0
 
     def plan(self, needed: Mapping[str, torch.Tensor]) -> dict[str, RowPlan]:
         """Plans by table, from the ids that this rank needs: ascending, of its shard, on the host.
@@ -219,16 +214,14 @@ class RowExchange:
 
         `out_of` says how many come from each.
         """
-        there, back = list(to), list(out_of)
-        others = len(values) - there[self._ranks.replica]
-        self.sent += others * values[:1].numel() * values.element_size()
+        back = list(out_of)
         entering()
         received = values.new_empty(sum(back), *values.shape[1:])
         sending = dist.all_to_all_single(
             received,
             values.contiguous(),
             output_split_sizes=back,
-            input_split_sizes=there,
+            input_split_sizes=list(to),
             group=group,
             async_op=True,
         )

@@ -31,7 +31,6 @@ class Offload:
         delay: steps by which rows lag, 0 or 1 (see `offload`).
         moments: dtype of the moments, float32 or bfloat16.
         directory: store tables as files there; None for memory.
-        touch: commit the memory at once, each part by the thread that will use it.
         warn: receives warnings for the user.
         hook: see `OffloadedRows`.
     """
@@ -39,7 +38,6 @@ class Offload:
     delay: int = 1
     moments: torch.dtype = torch.float32
     directory: Path | None = None
-    touch: bool = True
     warn: Warn = print
     hook: Hook | None = None
 
@@ -57,7 +55,7 @@ class Offload:
             zeros=partial(host_zeros, ranks, self.directory),
             threads=threads,
         )
-        if self.touch and self.directory is None:
+        if self.directory is None:  # commit the memory, each part by the thread that will use it
             table.touch()
         return table
 
