@@ -20,9 +20,11 @@ from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.monolingual import reference_of
 from modtok_cli.construct.parameters import (
-    Budget,
+    BudgetByLanguage,
     DefaultSpecials,
     ExtendedTokenizer,
+    FairShare,
+    FairTexts,
     JournalSeconds,
     LearnReferences,
     MaxUnspaced,
@@ -70,10 +72,9 @@ class UnitedBpe(Learner):
             settings["pretokenizer"] = BPE.name
         return settings
 
-    @property
-    def most_tokens(self) -> int:
+    def most_tokens(self, language: str) -> int:
         """Before they are pruned to k."""
-        return int(self.k * OVERTRAIN)
+        return int(self.k_of(language) * OVERTRAIN)
 
     def check(self) -> None:
         """Check also that superwords leave room for words, and what they exclude."""
@@ -90,9 +91,10 @@ class UnitedBpe(Learner):
                 where="--whole-characters",
                 remedy="omit it, or omit --superwords",
             )
-        if 2 * self.settings.superwords > self.k:
+        least = min((self.k, *self.budgets.values()))
+        if 2 * self.settings.superwords > least:
             raise UsageError(
-                f"{self.settings.superwords:,} superwords are more than half of k = {self.k:,}",
+                f"{self.settings.superwords:,} superwords are more than half of k = {least:,}",
                 where="--superwords",
                 remedy="choose at most half of k",
             )
@@ -147,19 +149,19 @@ class UnitedBpe(Learner):
                 groups = work.words.sample(language, SAMPLE)
                 phrases = [count_documents([group], PHRASES) for group in groups]
             began = time.perf_counter()
-            progress = HiddenProgress(work.progress)
+            progress, k = HiddenProgress(work.progress), self.k_of(language)
             options: dict[str, Any] = {
                 "max_unspaced": self.max_unspaced, "label": language, "progress": progress
             }  # fmt: skip
-            wide = learn_plain(counts, self.most_tokens, self.specials, **options).merges
+            wide = learn_plain(counts, self.most_tokens(language), self.specials, **options).merges
             if phrases is None:
                 whole = self.settings.whole_characters
-                tokens = choose_tokens(counts, wide, self.k, whole_characters=whole, **options)
+                tokens = choose_tokens(counts, wide, k, whole_characters=whole, **options)
             else:
                 most = self.settings.superwords
-                tokens = choose_with_superwords(counts, phrases, wide, self.k, most, **options)
+                tokens = choose_with_superwords(counts, phrases, wide, k, most, **options)
             if work.references.wanted:
-                reference = reference_of(language, counts, self.k, wide)
+                reference = reference_of(language, counts, k, wide)
                 work.references.ready[language] = reference
             work.words.certify(language, wide)
         return tokens, round(time.perf_counter() - began, 3)
@@ -185,6 +187,7 @@ class UnitedBpe(Learner):
             learned,
             algorithm=self.algorithm,
             k=base.k,
+            budgets={name: k for name, k in base.budgets.items() if name in learned.languages},
             pretokenizer=base.pretokenizer,
             settings=base.settings,
             corpora={
@@ -223,7 +226,9 @@ def united_rows(
 def bpe_merge(
     languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: BudgetByLanguage = None,
+    fair: FairTexts = None,
+    fair_share: FairShare = None,
     whole_characters: Annotated[
         bool | None,
         Option(
@@ -302,6 +307,8 @@ def bpe_merge(
         k,
         specials,
         default_specials,
+        fair=fair,
+        fair_share=fair_share,
         whole_characters=whole_characters,
         superwords=superwords,
         min_count=min_count,

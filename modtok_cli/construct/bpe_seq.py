@@ -22,9 +22,11 @@ from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.monolingual import reference_json, reference_of
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.parameters import (
-    Budget,
+    BudgetByLanguage,
     DefaultSpecials,
     ExtendedTokenizer,
+    FairShare,
+    FairTexts,
     JournalSeconds,
     LearnReferences,
     MaxUnspaced,
@@ -139,7 +141,8 @@ class SequentialBpe(Learner):
                     if not is_first:
                         self._start_reference(language, counts, work)
                     began = time.perf_counter()
-                    self._learner.add(language, counts, progress=work.progress)
+                    k = self.k_of(language)
+                    self._learner.add(language, counts, k, progress=work.progress)
                     if is_first:
                         self._take_first(language, counts, work)
                     if self.segmentation == FEWEST_TOKENS:
@@ -155,7 +158,7 @@ class SequentialBpe(Learner):
             reference_json,
             language,
             counts,
-            self.k,
+            self.k_of(language),
             self.specials,
             max_unspaced=self.max_unspaced,
             progress=HiddenProgress(work.progress),
@@ -164,7 +167,8 @@ class SequentialBpe(Learner):
     def _take_first(self, language: str, counts: WordCounts, work: Work) -> None:
         """The first language is learned without others: T is plain BPE and its own reference."""
         merges = self._learner.merges
-        work.references.make(language, reference_of, language, counts, self.k, merges)
+        k = self.k_of(language)
+        work.references.make(language, reference_of, language, counts, k, merges)
         work.words.certify(language, merges)
 
     def _start_token_counts(self, counts: WordCounts, work: Work) -> None:
@@ -215,7 +219,9 @@ def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) 
 def bpe_seq(
     languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: BudgetByLanguage = None,
+    fair: FairTexts = None,
+    fair_share: FairShare = None,
     order: Annotated[
         Literal["alphabetical", "given", "size"] | None,
         Option("Order of the languages; size: largest text first.", default="alphabetical"),
@@ -291,6 +297,8 @@ def bpe_seq(
         k,
         specials,
         default_specials,
+        fair=fair,
+        fair_share=fair_share,
         order=order,
         passes=passes,
         segmentation=segmentation,

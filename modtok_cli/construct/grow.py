@@ -80,7 +80,7 @@ def grow_published(
     max_unspaced = options.values["max_unspaced"]
     if max_unspaced is None:
         max_unspaced = MAX_UNSPACED
-    if k is None:
+    if k is None or options.budgets:
         raise UsageError(
             "a published tokenizer grows by a number of tokens",
             where="-k",
@@ -146,6 +146,8 @@ def _refuse_others(options: LearnerOptions, text: TrainingText, destination: Des
     others = {
         "languages": text.languages,
         **options.values,
+        "fair": options.fair,
+        "fair_share": options.fair_share,
         "max_unspaced": None,
         "default_specials": None if options.default_specials else False,
         "memory": text.memory,

@@ -66,7 +66,12 @@ class Learner(LearnerSettings, ABC):
         """Make the tokenizer; `others` as in `ModularTokenizer.from_learned`."""
         others = {"pretokenizer": self.pretokenizer, "settings": self.recorded(), **others}
         return ModularTokenizer.from_learned(
-            learned, algorithm=self.algorithm, k=self.k, corpora=work.words.corpora, **others
+            learned,
+            algorithm=self.algorithm,
+            k=self.k,
+            budgets={name: k for name, k in self.budgets.items() if k != self.k},
+            corpora=work.words.corpora,
+            **others,
         )
 
     def check(self) -> None:
@@ -75,7 +80,8 @@ class Learner(LearnerSettings, ABC):
         Raises:
             UsageError: the budget is too small, or a special token could be learned.
         """
-        check_budget(self.k, self.specials)
+        for k in (self.k, *self.budgets.values()):
+            check_budget(k, self.specials)
         check_specials(self.specials)
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:

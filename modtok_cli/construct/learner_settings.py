@@ -20,6 +20,8 @@ class LearnerSettings:
 
     Attributes:
         algorithm: name in the manifest.
+        budgets: language → k, of languages with one of their own.
+        is_fair: whether parallel text will choose the budgets.
         pretokenizer: splits text into the words that are counted; of the setting `pretokenizer`,
             if there is one.
         settings: values of the options of the construction, without k and special tokens.
@@ -31,11 +33,13 @@ class LearnerSettings:
     algorithm: ClassVar[str]
     pretokenizer: PreTokenizer = BPE
     first_specials: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar = {"min_count": None, "max_unspaced": MAX_UNSPACED}
+    optional: ClassVar = {"min_count": None, "max_unspaced": MAX_UNSPACED, "fair": None}
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS
 
     def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         self.k = k
+        self.budgets: dict[str, int] = {}
+        self.is_fair = False
         self.specials = tuple(specials)
         self.settings: Any = SimpleNamespace(**settings)
         if "pretokenizer" in settings:
@@ -61,10 +65,13 @@ class LearnerSettings:
         names = {"algorithm": self.algorithm, "pretokenizer": self.pretokenizer.name}
         return {**names, "specials": list(self.specials), **self.recorded()}
 
-    @property
-    def most_tokens(self) -> int:
-        """Tokens learned per language, before pruning."""
-        return self.k
+    def k_of(self, language: str) -> int:
+        """The budget of a language."""
+        return self.budgets.get(language, self.k)
+
+    def most_tokens(self, language: str) -> int:
+        """Tokens learned for a language, before pruning."""
+        return self.k_of(language)
 
     @property
     def min_count(self) -> int:

@@ -51,13 +51,15 @@ def check_modular(
         and sorted(existing.languages) == sorted(languages)
         and (not ordered or list(existing.languages) == list(languages))
         and existing.k == learner.k
+        # Those that parallel text chooses follow from it and are not known yet.
+        and (learner.is_fair or existing.budgets == learner.budgets)
         and all(existing.settings.get(name) == settings.get(name) for name in names)
         and existing.vocabulary.specials == learner.specials
     )
     if not same:
         raise UsageError(
             f"exists with other settings ({existing.algorithm}; "
-            f"{', '.join(existing.languages)}; k = {existing.k})",
+            f"{', '.join(existing.languages)}; k = {existing.k_text})",
             where=output,
             remedy=REPLACE,
         )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import MAX_BUDGET, FilePath
+from modtok_cli.construct.budgets import Budgets, budgets_text
 
 Budget = Annotated[
     int | None,
@@ -15,6 +16,34 @@ Budget = Annotated[
         metavar="N",
         default=24000,
         high=MAX_BUDGET,
+    ),
+]
+BudgetByLanguage = Annotated[
+    Budgets | None,
+    Option(
+        "Vocabulary size per language, including the 256 bytes and the special tokens; LANG=N for "
+        "one language, as in 24000,fi=30000.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        default=24000,
+        kind=str,
+        parse=budgets_text,
+    ),
+]
+FairTexts = Annotated[
+    FilePath | None,
+    Option(
+        "Directory with the same lines in all languages (LANG.txt). Divide the sum of the "
+        "vocabulary sizes so that these lines take as equal a number of tokens as possible.",
+        flags="--fair",
+        metavar="TEXTS",
+    ),
+]
+FairShare = Annotated[
+    float | None,
+    Option(
+        "Go part of the way with --fair: 0 is equal sizes.", metavar="S", default=1.0, low=0, high=1
     ),
 ]
 ExtendedTokenizer = Annotated[

@@ -11,6 +11,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.locks import locked
 from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.progress import Progress
+from modtok_cli.construct.budgets import own_budgets
+from modtok_cli.construct.choose_budgets import ParallelText
 from modtok_cli.construct.corpora import file_stamps
 from modtok_cli.construct.journal import JournalDir, clear_finished
 from modtok_cli.construct.learner import LearnedTokenizer, Learner
@@ -54,12 +56,15 @@ def construct(
         learner = _learner(kind, options, destination, base)
         if base is not None and destination.remove:
             return _remove(learner, base, destination, progress)
+        learner.budgets = options.budgets
         learner.check()
         if base is not None:
             learner.start(base)
         named = destination.append or text.languages
         files = language_files(text.data, named, text.reading, progress=progress)
         languages = learner.order(list(files), named)
+        learner.budgets = own_budgets(options.k, options.budgets, languages, base)
+        parallel = _parallel_text(learner, options, languages, text, progress)
         added = None
         if base is not None:
             _refuse_present(base, destination, languages)
@@ -73,6 +78,7 @@ def construct(
             {
                 "algorithm": learner.algorithm,
                 "k": learner.k,
+                "budgets": parallel.record if parallel else learner.budgets,
                 "specials": learner.specials,
                 "segmentation": learner.segmentation,
                 "pretokenizer": learner.pretokenizer.name,
@@ -93,6 +99,9 @@ def construct(
         with Work(learner, text, files, destination, journal, progress, base) as work:
             work.resume()
             work.prepare()
+            if parallel and not learner.budgets:
+                learner.budgets = parallel.budgets(learner, work)
+                learner.check()
             learner.learn(work)
             output = learner.result(work)
             # The files of T are written while the last references are still being learned.
@@ -110,9 +119,41 @@ def _refuse_mixtures(options: LearnerOptions, text: TrainingText, destination: D
     flags = [flag for flag, names in lists.items() if names is not None]
     if len(flags) > 1:
         raise UsageError(f"{' and '.join(flags)} exclude each other")
+    own = options.budgets or None
+    if own and destination.remove:
+        raise UsageError("--remove and -k by language exclude each other")
+    models = options.values.get("models")
+    others = {**lists, "--langs": None, "-k by language": own, "--models": models}
+    clash = [flag for flag, value in others.items() if value is not None]
+    if options.fair is not None and clash:
+        raise UsageError(f"--fair and {clash[0]} exclude each other")
     if destination.tokenizer is not None and not (destination.append or destination.remove):
         change = "--append or --remove" if "remove" in options.options else "--append"
         raise UsageError(f"--tokenizer requires {change}", where=destination.tokenizer)
+
+
+def _parallel_text(
+    learner: Learner,
+    options: LearnerOptions,
+    languages: Sequence[str],
+    text: TrainingText,
+    progress: Progress,
+) -> ParallelText | None:
+    """Return the parallel text that chooses budgets; None without `options.fair`."""
+    if options.fair is None:
+        if options.fair_share is not None:
+            raise UsageError("requires --fair", where="--fair-share")
+        return None
+    parallel = ParallelText.read(
+        options.fair,
+        languages,
+        1.0 if options.fair_share is None else options.fair_share,
+        learner.pretokenizer,
+        text.reading,
+        progress,
+    )
+    learner.settings.fair, learner.is_fair = parallel.record, True
+    return parallel
 
 
 def _report(
@@ -129,7 +170,8 @@ def _report(
         for name in [row["language"]]
         if languages is None or name in languages
     ]
-    warn_of_small(lines, learner.k, progress)
+    k_of = output.k_of if isinstance(output, ModularTokenizer) else learner.k_of
+    warn_of_small(lines, k_of, progress)
     return BuildReport(destination.path, output.signature, lines)
 
 
@@ -201,7 +243,7 @@ def _learner(
     refuse_disagreement(
         destination.source,
         {
-            "-k": (options.k, base.k),
+            "-k": (options.k if destination.remove else None, base.k),
             "--special": (chosen, base.vocabulary.specials),
             **{
                 options.options[name].flag: (value, existing.get(name))
@@ -210,6 +252,8 @@ def _learner(
         },
     )
     values = {name: existing.get(name, default) for name, default in defaults.items()}
+    if existing["fair"]:
+        values["fair"] = existing["fair"]
     return kind(base.k, base.vocabulary.specials, values)
 
 

@@ -12,6 +12,7 @@ from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath, Languages, optional_path
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import path_of
+from modtok_cli.construct.budgets import Budgets, parsed
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
@@ -97,19 +98,26 @@ class LearnerOptions:
 
     Attributes:
         options: the options that declare them, by name.
-        values: all but `k` and the special tokens, by name.
+        k, budgets: of all languages, and of those that have one of their own.
+        fair, fair_share: parallel text that chooses budgets, and how far to go.
+        values: all others but the special tokens, by name.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        k: int | None = None,
+        k: Budgets | None = None,
         specials: Sequence[str] = (),
         default_specials: bool = True,
+        *,
+        fair: FilePath | None = None,
+        fair_share: float | None = None,
         **values: Any,
     ) -> None:
         self.options = options_of(function)
-        self.k = k
+        self.k, self.budgets = (None, dict[str, int]()) if k is None else parsed(k)
+        self.fair = optional_path(fair)
+        self.fair_share = fair_share
         self.specials = specials
         self.default_specials = default_specials
         self.values = values
@@ -139,9 +147,12 @@ class BuildReport:
         ]
 
 
-def warn_of_small(lines: Sequence[Mapping[str, Any]], k: int, progress: Progress) -> None:
-    """Warn about every language that has fewer than `k` tokens."""
+def warn_of_small(
+    lines: Sequence[Mapping[str, Any]], k_of: Callable[[str], int], progress: Progress
+) -> None:
+    """Warn about every language that has fewer tokens than its budget."""
     for line in lines:
+        k = k_of(line["language"])
         if line["tokens"] < k:
             progress.warn(
                 f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "

@@ -44,11 +44,12 @@ class UnigramLearner(Learner):
 
     def check(self) -> None:
         """Check the budget and the special tokens."""
-        check_unigram_budget(self.k, self.specials)
+        for k in (self.k, *self.budgets.values()):
+            check_unigram_budget(k, self.specials)
 
     def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
         """Leave languages and files out: models are identified by their text."""
-        return {name: everything[name] for name in ("algorithm", "k", "specials")}
+        return {name: everything[name] for name in ("algorithm", "k", "budgets", "specials")}
 
     def workers(self, threads: int) -> int:
         """Return the number of languages to learn at a time; the trainer has threads of its own."""
@@ -78,7 +79,8 @@ class UnigramLearner(Learner):
         if model is not None:
             work.progress.note(f"{language}: learned before the interruption")
             return model
-        model = learn_unigram(language, counts, self.k, self.specials, progress=work.progress)
+        k = self.k_of(language)
+        model = learn_unigram(language, counts, k, self.specials, progress=work.progress)
         self._state.add(language, counts, model)
         work.keep(now=True)
         return model

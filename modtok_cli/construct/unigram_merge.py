@@ -16,8 +16,10 @@ from modtok_cli.construct.bpe_merge import members_of, united_rows
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import LearnedTokenizer
 from modtok_cli.construct.parameters import (
-    Budget,
+    BudgetByLanguage,
     DefaultSpecials,
+    FairShare,
+    FairTexts,
     JournalSeconds,
     LearnReferences,
     Specials,
@@ -93,7 +95,12 @@ class UnitedUnigram(UnigramLearner):
         self._estimate = self._em(tables, factors, work) if settings.iterations else None
         for language, table in tables.items():
             work.references.make(
-                language, model_json, language, self._models[language], table, self.k
+                language,
+                model_json,
+                language,
+                self._models[language],
+                table,
+                self.k_of(language),
             )
 
     def _all_models(self, paths: Mapping[str, Path], work: Work) -> dict[str, LearnedPieces]:
@@ -110,7 +117,10 @@ class UnitedUnigram(UnigramLearner):
                 model, ours = read_language_model(path, language, self.specials)
                 provenance = ours.provenance if ours is not None else {}
                 fingerprint = work.words.of(language).fingerprint()
-                if provenance.get("k") == self.k and provenance.get("corpus") == fingerprint:
+                if (
+                    provenance.get("k") == self.k_of(language)
+                    and provenance.get("corpus") == fingerprint
+                ):
                     read[language] = model
                     work.progress.note(f"{language}: using the model {path}")
         missing = [language for language in work.languages if language not in read]
@@ -216,7 +226,9 @@ def _outcome(estimate: Estimate | None, made: ModularTokenizer) -> dict[str, Any
 def unigram_merge(
     languages: parameters.Langs = None,
     *,
-    k: Budget = None,
+    k: BudgetByLanguage = None,
+    fair: FairTexts = None,
+    fair_share: FairShare = None,
     models: Annotated[
         parameters.FilePath | None,
         Option(
@@ -278,6 +290,8 @@ def unigram_merge(
         k,
         specials,
         default_specials,
+        fair=fair,
+        fair_share=fair_share,
         models=parameters.optional_path(models),
         weights=weights,
         iterations=iterations,

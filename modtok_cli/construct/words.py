@@ -69,7 +69,7 @@ class Words:
         """
         if self.bounded:
             return
-        self._waiting = deque(languages)
+        self._waiting = deque(name for name in languages if name not in self._counted)
         for _ in range(len(self._waiting) if ahead is None else ahead):
             self._count_next()
 
@@ -116,6 +116,16 @@ class Words:
         return result_of(future, partial(self.count, language))
 
     @contextmanager
+    def seen(self, language: str, k: int) -> Iterator[WordCounts]:
+        """The words to learn k tokens from, during the block; they stay here."""
+        least = self._learner.min_count
+        if self.bounded:
+            with self.bounded.words([language], k, least) as found:
+                yield found.counts
+        else:
+            yield frequent_words(self.of(language), least).counts
+
+    @contextmanager
     def learning(self, *languages: str) -> Iterator[WordCounts]:
         """The words to learn from, of a language or of several together, during the block.
 
@@ -145,7 +155,8 @@ class Words:
     def _frequent(self, languages: Sequence[str]) -> Iterator[Frequent]:
         least = self._learner.min_count
         if self.bounded:
-            with self.bounded.words(languages, self._learner.most_tokens, least) as found:
+            k = max(map(self._learner.most_tokens, languages))
+            with self.bounded.words(languages, k, least) as found:
                 self.corpora |= {name: self.bounded.corpus(name) for name in languages}
                 kept = to_learn_from(",".join(languages), found.counts, self._progress)
                 yield replace(found, counts=kept)

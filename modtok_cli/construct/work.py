@@ -112,6 +112,7 @@ class Work:
                     name: asdict(corpus) for name, corpus in dict(self.words.corpora).items()
                 },
                 "learner": state.notes,
+                "budgets": self._learner.budgets,
             }
             self.journal.write(replace(state, notes=notes, references=references), seconds)
 
@@ -125,7 +126,9 @@ class Work:
                 name: from_json(Corpus, corpus, "journal")
                 for name, corpus in saved.notes["corpora"].items()
             }
+            budgets = {str(name): int(k) for name, k in saved.notes["budgets"].items()}
             done = self._learner.restore(replace(saved, notes=saved.notes["learner"]))
+            self._learner.budgets = budgets
             self.words.corpora |= {name: corpora[name] for name in done}
         except (ModtokError, ValueError, LookupError, TypeError, AttributeError):
             return

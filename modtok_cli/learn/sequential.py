@@ -71,14 +71,21 @@ class SequentialLearner:
             self.token_members = [start.token_membership.ids(i) for i in columns]
             self.merge_members = [start.merge_membership.ids(i) for i in columns]
 
-    def add(self, language: str, counts: WordCounts, *, progress: Progress = SILENT) -> None:
-        """Learn one more language from its word counts."""
+    def add(
+        self,
+        language: str,
+        counts: WordCounts,
+        k: int | None = None,
+        *,
+        progress: Progress = SILENT,
+    ) -> None:
+        """Learn one more language from its word counts; `k`: another budget for it."""
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")
-        before = self.merges
-        grown = self._pass(before, counts, None, language, progress)
+        before, k = self.merges, k or self.k
+        grown = self._pass(before, counts, None, k, language, progress)
         for _ in range(1, self.passes):
-            grown = self._pass(before, counts, grown, language, progress)
+            grown = self._pass(before, counts, grown, k, language, progress)
         self._record(language, grown)
 
     def _pass(
@@ -86,6 +93,7 @@ class SequentialLearner:
         before: GlobalMerges,
         counts: WordCounts,
         previous: Grown | None,
+        k: int,
         language: str,
         progress: Progress,
     ) -> Grown:
@@ -109,7 +117,7 @@ class SequentialLearner:
             symbols,
             word_offsets,
             counts,
-            self.k,
+            k,
             member=member,
             merge_member=merge_member,
             max_unspaced=self.max_unspaced,

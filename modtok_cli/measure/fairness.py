@@ -69,8 +69,9 @@ def fairness(
     Returns:
         One row of kind "language" per tokenizer and language (tokens, premium, per character, byte
         and word, NSL if there are references, tokens used), then one of kind "tokenizer" per
-        tokenizer: mean, min, max, max/min and Gini, vocabulary utilization and merge-only tokens,
-        over the languages that all tokenizers have (`languages`).
+        tokenizer: mean, min, max, max/min and Gini, tokens relative to the first tokenizer,
+        vocabulary utilization and merge-only tokens, over the languages that all tokenizers have
+        (`languages`).
 
     Examples:
         >>> rows = modtok.fairness("tokenizer", ["parallel/en.txt", "parallel/fi.txt"])
@@ -125,6 +126,8 @@ def fairness(
         for label, own in measured.items()
         if common
     ]
+    for total in totals:
+        total["tokens_relative"] = total["tokens_mean"] / totals[0]["tokens_mean"]
     return [row for lines in rows.values() for row in lines] + totals
 
 

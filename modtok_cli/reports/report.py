@@ -121,7 +121,7 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
     """Languages of a modular tokenizer and the tokens they share."""
     languages = tokenizer.languages
     text = (
-        f"{tokenizer.algorithm}, {len(languages)} languages, {tokenizer.k:,} tokens per "
+        f"{tokenizer.algorithm}, {len(languages)} languages, {tokenizer.k_text} tokens per "
         f"language, {tokenizer.size:,} in total."
     )
     # In a joint vocabulary every language has every token: there is nothing to compare.

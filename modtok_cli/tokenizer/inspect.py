@@ -19,8 +19,8 @@ def describe(
     """One row per language, in training order; of `languages` only, as if there were no others.
 
     Tokens are `own` or `shared`, with special tokens and bytes if there are several languages, and
-    `superwords` of several words. Sizes and fingerprint are of the training text; None
-    if unknown.
+    `superwords` of several words. `k` is there if languages have a k of their own. Sizes and
+    fingerprint are of the training text; None if unknown.
     """
     columns = places(tokenizer.languages, tokenizer.languages if languages is None else languages)
     alone = tokenizer.token_membership.select(columns).owners() == 1
@@ -38,6 +38,7 @@ def describe(
                 "shared": tokens - own,
                 "superwords": int((mask & tokenizer.superwords).sum()),
                 "merges": int(tokenizer.merge_membership[:, column].sum()),
+                **({"k": tokenizer.k_of(language)} if tokenizer.budgets else {}),
                 **{name: getattr(corpus, name, None) for name in text},
             }
         )

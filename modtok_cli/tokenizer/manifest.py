@@ -48,13 +48,17 @@ class Corpus:
 
 @dataclass(frozen=True)
 class LanguageEntry:
-    """A language: sizes, what it was learned from, and the file of its reference."""
+    """A language: sizes, what it was learned from, the file of its reference, and its own k.
+
+    `k` is None if it is that of the manifest.
+    """
 
     language: str
     tokens: int
     merges: int
     corpus: Corpus | None = None
     reference: str | None = None
+    k: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def write_manifest(manifest: Manifest, files: Mapping[str, bytes]) -> bytes:
     for row in content["languages"]:
         if row["corpus"] and row["corpus"]["left_out"] is None:
             del row["corpus"]["left_out"]  # as before there was such a field
+        if row["k"] is None:
+            del row["k"]
     content["checksum"] = _checksum(content)
     return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
 
@@ -188,6 +194,7 @@ def _faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
             yield f"{prefix}language", f"'{row.language}' is empty or occurs twice"
         known_languages.add(row.language)
         sizes |= {f"{prefix}tokens": row.tokens, f"{prefix}merges": row.merges}
+        sizes[f"{prefix}k"] = row.k or 0
         if row.corpus is not None:
             numbers = (row.corpus.documents, row.corpus.characters, row.corpus.bytes)
             sizes[f"{prefix}corpus"] = min(numbers)

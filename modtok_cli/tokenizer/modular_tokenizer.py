@@ -56,6 +56,7 @@ class ModularTokenizer(TokenizerMethods):
         algorithm: how it was learned: "bpe", "bpe-seq", "bpe-merge", "unigram", "unigram-merge".
         languages: in training order.
         k: tokens per language as requested, special tokens and bytes included.
+        budgets: language → k, of languages with one of their own.
         segmenter: T's vocabulary, and how words are split into its tokens.
         token_membership: (V, L).
         settings: other settings of learning (order, passes, …), as JSON knows them.
@@ -75,6 +76,7 @@ class ModularTokenizer(TokenizerMethods):
     token_membership: Membership
     settings: Mapping[str, Any] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
+    budgets: Mapping[str, int] = field(default_factory=dict)
     directory: Path | None = None
     where: InitVar[str] = "the tokenizer"
 
@@ -94,6 +96,7 @@ class ModularTokenizer(TokenizerMethods):
         pretokenizer: PreTokenizer = BPE,
         settings: Mapping[str, Any] | None = None,
         corpora: Mapping[str, Corpus] | None = None,
+        budgets: Mapping[str, int] | None = None,
         token_counts: Sequence[Int64Array] | None = None,
     ) -> ModularTokenizer:
         """From the result of learning.
@@ -124,6 +127,7 @@ class ModularTokenizer(TokenizerMethods):
             token_membership=learned.token_membership,
             settings=dict(settings or {}),
             corpora=dict(corpora or {}),
+            budgets=dict(budgets or {}),
             where="the learned tokenizer",
         )
 
@@ -131,6 +135,16 @@ class ModularTokenizer(TokenizerMethods):
     def segmentation(self) -> str:
         """Name of the segmentation: "merges", "unigram" or "fewest-tokens"."""
         return self.segmenter.kind.name
+
+    def k_of(self, language: str) -> int:
+        """The budget of a language, special tokens and bytes included."""
+        return self.budgets.get(language, self.k)
+
+    @property
+    def k_text(self) -> str:
+        """The budget of the languages, or the least and the largest of them, as text."""
+        different = sorted({self.k_of(language) for language in self.languages})
+        return " to ".join(f"{k:,}" for k in dict.fromkeys((different[0], different[-1])))
 
     @property
     def merge_membership(self) -> Membership:
@@ -307,7 +321,10 @@ class ModularTokenizer(TokenizerMethods):
             merges=len(self.merges),
             specials=self.vocabulary.specials,
             settings=dict(self.settings),
-            languages=tuple(LanguageEntry(*row) for row in rows),
+            languages=tuple(
+                LanguageEntry(*row, k=self.budgets.get(name))
+                for name, row in zip(self.languages, rows, strict=True)
+            ),
             files={},
             checksum="",
         )
@@ -329,6 +346,7 @@ class ModularTokenizer(TokenizerMethods):
             token_membership=stored.token_members,
             settings=manifest.settings,
             corpora={row.language: row.corpus for row in manifest.languages if row.corpus},
+            budgets={row.language: row.k for row in manifest.languages if row.k is not None},
             directory=Path(directory).absolute(),
             where=str(directory),
         )

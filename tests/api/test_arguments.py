@@ -93,8 +93,11 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: modtok.bpe_seq("fi", k="3000"), "k: expected a whole number, got '3000'"),  # type: ignore[arg-type]
-        (lambda: modtok.bpe_seq("fi", k=True), "k: expected a whole number, got True"),
+        (lambda: modtok.bpe("fi", k="3000"), "k: expected a whole number, got '3000'"),  # type: ignore[arg-type]
+        (lambda: modtok.bpe_seq("fi", k=True), "k: expected a number, or LANG=N, got True"),
+        (lambda: modtok.bpe_seq("fi", k="fi=3,3,4"), "k: expected one budget for each language, got"
+         " 'fi=3,3,4'"),
+        (lambda: modtok.bpe("fi", k=True), "k: expected a whole number, got True"),
         (lambda: modtok.bpe(joint="yes"), "joint: expected true or false, got 'yes'"),  # type: ignore[arg-type]
         (lambda: modtok.nsl("t", "x", language=3), "language: expected text, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.check("t", 3), "texts: expected a path or a list of paths, got 3"),  # type: ignore[arg-type]
@@ -174,8 +177,8 @@ def test_messages_have_names_of_parameters(directory: Path, tmp_path: Path) -> N
     options: dict[str, Any] = {"data": SAMPLE / "data", "output": directory}
     with pytest.warns(modtok.ModtokWarning, match="these settings; force builds it again"):
         modtok.bpe_seq("fi,fr", k=600, **options)
-    with pytest.raises(modtok.UsageError, match=r"^k: .* was built with 600, .*; omit k, or"):
-        modtok.bpe_seq(append="sw", k=500, **options)
+    with pytest.raises(modtok.UsageError, match=r"^passes: .* with 1, not .*; omit passes, or"):
+        modtok.bpe_seq(append="sw", passes=2, **options)
     body = modtok.Reading(field="body", errors="skip")
     with pytest.raises(modtok.UsageError, match=r"^without size, .*: omit reading.errors, reading"):
         modtok.tokens(directory, "fi", reading=body)

@@ -83,7 +83,10 @@ def test_other_settings_than_those_of_the_build_are_refused(tmp_path: Path) -> N
     before = contents(tmp_path)
     append, remove = {"append": ["sw"]}, {"remove": ["fi"]}
     for learn, change, told, said in (
-        (bpe_seq, append, {"k": 301}, r"k: .*bpe_seq was built with 300, not with 301; omit k"),
+        (bpe_seq, append, {"k": "fi=301"}, "k: no language 'fi'; expected one of sw"),
+        (bpe_seq, append, {"fair": DATA}, "fair and append exclude each other"),
+        (bpe_merge, remove, {"k": 301}, r"k: .*bpe_merge was built with 300, not with 301; omit k"),
+        (bpe_merge, remove, {"k": "en=301"}, "remove and k by language exclude each other"),
         (bpe_seq, append, {"order": "size"}, "order: .* with alphabetical, not with size"),
         (bpe_seq, append, {"passes": 2}, "passes: .* with 1, not with 2"),
         (bpe_seq, append, {"segmentation": "fewest-tokens"}, "segmentation: .* with merges, not"),

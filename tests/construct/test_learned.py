@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
@@ -28,7 +28,7 @@ from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import model_json
 from modtok_cli.learn.pieces import UNKNOWN, make_pieces
-from modtok_cli.reference import pruning, unigram
+from modtok_cli.reference import fair_budgets, pruning, unigram
 from modtok_cli.reference.sequential_bpe import SequentialBpe, bytes_of, segment
 from modtok_cli.reference.splitting import split
 from modtok_cli.text.counts import count_documents
@@ -36,6 +36,7 @@ from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_tokenizer
+from modtok_cli.tokenizer.subset_check import check_subsets
 
 SPECIALS = ("<|endoftext|>", "<|pad|>", "<s>")
 
@@ -57,11 +58,17 @@ def builds(draw: st.DrawFn) -> dict[str, Any]:
         "order": draw(st.sampled_from(["size", "given", "alphabetical"])),
         "passes": draw(st.integers(1, 2)), "memory": draw(st.sampled_from([None, "1GB"])),
         "segmentation": draw(st.sampled_from(["merges", "fewest-tokens"])),
+        "own": draw(st.dictionaries(st.sampled_from([*world]), st.integers(0, 9), max_size=2)),
     }  # fmt: skip
 
 
 def texts(world: World) -> dict[str, list[bytes]]:
     return {name: [t.encode() for each in those for t in each] for name, those in world.items()}
+
+
+def extra_of(given: Mapping[str, Any], name: str) -> int:
+    """Tokens of a language beside bytes and special tokens."""
+    return int(given["own"].get(name, given["extra"]))
 
 
 def counted(documents: Sequence[bytes]) -> Counter[bytes]:
@@ -91,14 +98,24 @@ def build(command: Any, given: Mapping[str, Any], place: Path, **options: Any) -
         "data": place / "data", "output": place / "tok", "journal_seconds": 0,
         "memory": given["memory"], "progress": said,
     }  # fmt: skip
+    basic = 256 + given["specials"]
+    own = {name: basic + extra for name, extra in given["own"].items()}
+    before, after = (
+        {name: k for name, k in own.items() if name in those}
+        for those in (names[:kept], names[kept:])
+    )
+    k = ",".join([str(basic + given["extra"]), *(f"{name}={k}" for name, k in before.items())])
     first = {
-        "k": 256 + given["specials"] + given["extra"], "min_count": given["least"],
+        "k": k, "min_count": given["least"],
         "max_unspaced": given["limit"], "specials": SPECIALS[2 : given["specials"]], **options,
     }  # fmt: skip
     reports = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JournalDir, "write", stopping)
-        calls = [{"languages": names[:kept], **first}, {"append": names[kept:]}]
+        calls = [
+            {"languages": names[:kept], **first},
+            {"append": names[kept:], "k": after or None},
+        ]
         for call in calls[: 1 + bool(names[kept:])]:
             done[0] = 0
             try:
@@ -108,7 +125,11 @@ def build(command: Any, given: Mapping[str, Any], place: Path, **options: Any) -
                 reports.append(command(**call, **always))
                 (note,) = (one for one in said.notes if one.startswith("resuming after"))
                 assert note.count(",") + 1 == learned
-    return ModularTokenizer.load(place / "tok"), [row for each in reports for row in each.lines]
+    tokenizer = ModularTokenizer.load(place / "tok")
+    if "fair" not in options:
+        assert tokenizer.k == basic + given["extra"]
+        assert tokenizer.budgets == {n: k for n, k in own.items() if k != tokenizer.k}
+    return tokenizer, [row for each in reports for row in each.lines]
 
 
 def check_texts(
@@ -135,9 +156,9 @@ def check_references(place: Path, given: Mapping[str, Any]) -> None:
         check_plain(path, texts(given["world"])[name], given)
 
 
-def plain(documents: Sequence[bytes], given: Mapping[str, Any], k: int | None = None) -> Any:
+def plain(documents: Sequence[bytes], given: Mapping[str, Any], k: int) -> Any:
     """Plain BPE of text, of k tokens beside the bytes."""
-    made = SequentialBpe(256 + (given["extra"] if k is None else k), max_unspaced=limit_of(given))
+    made = SequentialBpe(256 + k, max_unspaced=limit_of(given))
     made.add("x", frequent(documents, given["least"]))
     return made
 
@@ -147,7 +168,8 @@ def limit_of(given: Mapping[str, Any]) -> int:
 
 
 def check_plain(path: Path, documents: Sequence[bytes], given: Mapping[str, Any]) -> None:
-    expected, found = plain(documents, given), open_tokenizer(str(path))
+    expected = plain(documents, given, extra_of(given, path.stem))
+    found = open_tokenizer(str(path))
     tokens = found.vocabulary.tokens()
     specials = [text.encode() for text in SPECIALS[: given["specials"]]]
     assert tokens == [*specials, *expected.tokens]
@@ -186,7 +208,7 @@ def test_sequential_bpe(tmp_path_factory: pytest.TempPathFactory, given: dict[st
         256 + given["extra"], passes=given["passes"], max_unspaced=limit_of(given)
     )  # fmt: skip
     for row, name in zip(rows, order, strict=True):
-        before = slow.tokens
+        before, slow.k = slow.tokens, 256 + extra_of(given, name)
         slow.add(name, frequent(documents[name], given["least"]))
         vocabulary = slow.vocabularies[name]
         adopted = len(vocabulary & {*before[256:]})
@@ -228,13 +250,14 @@ def test_united_bpe(
     place, world = tmp_path_factory.mktemp("merge"), given["world"]
     write(world, place / "data")
     tokenizer, rows = build(bpe_merge, given, place)
-    number, k = given["specials"], 256 + given["specials"] + given["extra"]
+    number = given["specials"]
     documents, learned = texts(world), {}
     for name in world:
+        k = 256 + number + extra_of(given, name)
         candidates = plain(documents[name], given, int(k * 1.25) - 256 - number).tokens
         learned[name] = pruning.chosen(
             frequent(documents[name], given["least"]), candidates[:256], candidates[256:],
-            given["extra"], k // 8, limit=limit_of(given),
+            extra_of(given, name), k // 8, limit=limit_of(given),
         )  # fmt: skip
     kept = len(world) - given["appended"]
     first = {token for name in [*world][:kept] for token in learned[name]}
@@ -267,6 +290,7 @@ def test_united_bpe(
         rest = ModularTokenizer.load(place / "tok")
         check(rest, [name for name in world if name != gone])
         assert rest.corpora == {n: c for n, c in tokenizer.corpora.items() if n != gone}
+        assert rest.budgets == {n: k for n, k in tokenizer.budgets.items() if n != gone}
         files = {path.stem for path in (place / "tok" / "references").iterdir()}
         assert files == {*rest.languages}
 
@@ -277,6 +301,7 @@ def test_plain_bpe(
     tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], joint: bool
 ) -> None:
     place, documents = tmp_path_factory.mktemp("plain"), texts(given["world"])
+    given["own"] = {}
     write(given["world"], place / "data")
     bpe(data=place / "data", output=place / "made", joint=joint, min_count=given["least"],
         k=256 + given["specials"] + given["extra"], max_unspaced=given["limit"],
@@ -287,12 +312,44 @@ def test_plain_bpe(
             check_plain(place / "made" / f"{name}.json", each, given)
         return
     tokenizer = ModularTokenizer.load(place / "made")
-    expected = plain([text for each in documents.values() for text in each], given)
+    everything = [text for each in documents.values() for text in each]
+    expected = plain(everything, given, given["extra"])
     tokens = tokenizer.vocabulary.tokens()
     assert tokens[given["specials"] :] == expected.tokens
     assert [(tokens[a], tokens[b]) for a, b, _ in tokenizer.merges] == expected.merges
     assert tokenizer.token_membership[:].all()
     assert [*tokenizer.languages] == sorted(documents)
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(builds(), st.sampled_from([bpe_seq, bpe_merge]), st.sampled_from([0.5, 1.0]))
+def test_budgets_by_parallel_text(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], command: Any, share: float
+) -> None:
+    """As `reference.fair_budgets` says, by plain BPE of the text; stopped and continued."""
+    place, given["own"] = tmp_path_factory.mktemp("fair"), {}
+    write(given["world"], place / "data")
+    documents = texts(given["world"])
+    first = sorted([*documents][: len(documents) - given["appended"]])
+    lines = {name: [*each, *[b""] * 30][:30] for name, each in documents.items()}
+    write({name: [[t.decode() for t in lines[name]]] for name in first}, place / "parallel")
+    options = {"fair": place / "parallel", "fair_share": share}
+    tokenizer, _ = build(command, given, place, **options)
+    base, k = 256 + given["specials"], 256 + given["specials"] + given["extra"]
+    tokens = {}
+    for name in first:
+        merges = plain(documents[name], given, 4 * k - base).merges
+        sizes = range(len({a + b for a, b in merges}) + 1)
+        tokens[name] = [fair_budgets.tokens_at(counted(lines[name]), merges, n) for n in sizes]
+    assume(all(len(each) > 1 for each in tokens.values()))
+    fair = fair_budgets.equal_budgets(tokens, base, k * len(first))
+    found = {name: tokenizer.k_of(name) for name in tokenizer.languages}
+    assert found.keys() - fair.keys() == {*documents} - {*first}
+    for name, budget in fair.items():
+        assert abs(found[name] - (k + share * (budget - k))) <= (share < 1)
+    assert {found[name] for name in found.keys() - fair.keys()} <= {k}
+    assert tokenizer.settings["fair"]["share"] == share
+    assert all(len(each.improper) == 0 for each in check_subsets(tokenizer).subsets)
 
 
 PIECES = st.dictionaries(
@@ -370,6 +427,7 @@ OTHERS: list[tuple[dict[str, Any], bool]] = [
     ({"segmentation": "fewest-tokens"}, True), ({"pretokenizer": "gpt2"}, True),
     ({"passes": 2}, True), ({"order": "given"}, True), ({"min_count": 2}, True),
     ({"max_unspaced": 2}, True), ({"languages": "en"}, True), ({"references": False}, False),
+    ({"k": "262,fi=264"}, True), ({"fair": "p"}, True), ({"fair": "p", "fair_share": 0.5}, True),
     ({"memory": "1GB"}, False), ({"reading": Reading("skip")}, False), ({}, False),
 ]  # fmt: skip
 """Options, and whether an output that exists records them; the last one is for other text."""
@@ -387,6 +445,8 @@ def test_what_changes_a_build_is_in_the_key_of_its_journal(
 
     monkeypatch.setattr(JournalDir, "__init__", kept)
     data = write({"en": [OFTEN], "fi": [OFTEN[1:]]}, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    write({"en": [OFTEN[1:2]], "fi": [OFTEN[2:3]]}, tmp_path / "p")
     same: dict[str, Any] = {"data": data, "k": 262, "progress": Silent()}
     bpe_seq(**same, output=tmp_path / "tok")
     for number, (others, recorded) in enumerate(OTHERS):

@@ -110,6 +110,36 @@ def test_fitting_models_are_used_and_others_learned(
         unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, weights="equal")
 
 
+def test_budgets_by_parallel_text(tmp_path: Path) -> None:
+    names = ["en", "fi", "sw"]
+    lines = {name: (SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8") for name in names}
+    options = {"data": DATA, "k": 500, "iterations": 0}
+    spread = {}
+    for place, fair in (("equal", None), ("fair", SAMPLE / "parallel")):
+        unigram_merge(names, output=tmp_path / place, fair=fair, progress=Said(), **options)  # type: ignore[arg-type]
+        made = ModularTokenizer.load(tmp_path / place)
+        sizes = dict(zip(made.languages, made.token_membership.sizes().tolist(), strict=True))
+        assert sizes == {name: made.k_of(name) for name in names}
+        assert sum(sizes.values()) == 3 * 500
+        tokens = [len(made.subset(name).encode(lines[name])) for name in names]
+        spread[place] = max(tokens) / min(tokens)
+        assert check_subsets(made).sound
+        references = {n: made.directory / "references" / f"{n}.json" for n in names}
+        assert {n: open_tokenizer(str(path)).size for n, path in references.items()} == sizes
+    assert made.k == 500
+    assert made.budgets
+    assert spread["fair"] < spread["equal"]
+    with pytest.raises(UsageError, match="fair and models exclude each other"):
+        unigram_merge(names, models=tmp_path, fair=SAMPLE / "parallel", **options)  # type: ignore[arg-type]
+    (tmp_path / "short").mkdir()
+    for name in names:
+        (tmp_path / "short" / f"{name}.txt").write_text("a\n" * (2 if name == "fi" else 1))
+    with pytest.raises(ModtokError, match="not line-aligned: 2 lines in fi, 1 in en"):
+        unigram_merge(names, output=tmp_path / "o", fair=tmp_path / "short", **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="fair_share: requires fair"):
+        unigram_merge(names, output=tmp_path / "o", fair_share=0.5, **options)  # type: ignore[arg-type]
+
+
 def trained(where: Path, **options: object) -> Path:
     """A `.model` as SentencePiece itself makes it, from the Swahili sample."""
     model = io.BytesIO()

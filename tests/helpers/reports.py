@@ -73,7 +73,8 @@ ROWS: dict[str, list[Row]] = {
         {
             "kind": "tokenizer", "tokenizer": name, "languages": ["en", "fi"], "size": 1000 + size,
             "per_character_mean": 0.25, "per_character_max_min": 1.5, "premium_max": 1.7,
-            "premium_max_language": "fi", "tokens_gini": 0.1, "nsl_mean": 1.2, "utilization": 0.93,
+            "premium_max_language": "fi", "tokens_gini": 0.1, "tokens_max_min": 1.7,
+            "tokens_relative": 1 + size / 8, "nsl_mean": 1.2, "utilization": 0.93,
             "merge_only": 0.04,
         }
         for size, name in enumerate(("joint", "d/each"))
@@ -106,7 +107,8 @@ ROWS: dict[str, list[Row]] = {
 RUNS = [
     TrainingRun(
         name,
-        {"config": {"sampling": "sub:1", "model": "tiny", "steps": 2000, "seed": name},
+        {"config": {"data": {"sampling": "sub:1"}, "architecture": {"model": "tiny"},
+                    "schedule": {"steps": 2000}},
          "command": "modtok", "tokenizer": {"signature": "t"}},
         [
             {"step": step, "languages": {"fi": {"bytes": 7}, "en": {"bytes": 5}},

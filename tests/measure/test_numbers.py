@@ -180,6 +180,11 @@ def test_fairness(
                 f"{key}_max": max(numbers), f"{key}_max_min": max(numbers) / min(numbers),
                 f"{key}_gini": differences / (2 * len(numbers) * sum(numbers)),
             } if numbers else {})  # fmt: skip
+        counts = [
+            len(ids(measured[each][n], lines[n])) for each in (label, names[0]) for n in common
+        ]
+        mean, base = sum(counts[: len(common)]), sum(counts[len(common) :])
+        assert total["tokens_relative"] == pytest.approx(mean / base)
         worst = max(common, key=tokens.__getitem__)
         assert total["premium_max_language"] == worst
         assert total["premium_max"] == found[label, worst]["premium"]

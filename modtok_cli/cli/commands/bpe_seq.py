@@ -12,6 +12,9 @@ from modtok_cli.construct.bpe_seq import bpe_seq
     examples="""
     # three languages from data/, into tokenizer/
     modtok bpe-seq --langs en,fi,fr -k 24000
+    # 30,000 tokens for Finnish; sizes that make the same lines equally long
+    modtok bpe-seq -k 24000,fi=30000
+    modtok bpe-seq --fair parallel
     # all languages in data/; better subtokenizers in twice the time
     modtok bpe-seq --passes 2
     # the same vocabulary with fewest-tokens segmentation

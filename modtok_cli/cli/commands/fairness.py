@@ -13,6 +13,7 @@ from modtok_cli.reports.kinds.tokenizers import summary_title
 TOTALS = parse_columns(
     "tokenizer, size:int, per_character_mean=/char:ratio, per_character_max_min=max/min:ratio, "
     "premium_max=premium:ratio, premium_max_language=of, tokens_gini=Gini:ratio, "
+    "tokens_max_min=worst/best:ratio, tokens_relative=vs first:ratio, "
     "nsl_mean=NSL:ratio, utilization=used:ratio, merge_only=junk:ratio"
 )
 

@@ -25,7 +25,7 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.tokenizer.trace import token_owners, trace
 
 LANGUAGES = parse_columns(
-    "language, tokens:int, own:int, shared:int, superwords:int, merges:int, documents:int, "
+    "language, k:int, tokens:int, own:int, shared:int, superwords:int, merges:int, documents:int, "
     "bytes=text:bytes"
 )
 PLAIN = parse_columns("tokenizer, tokens:int, merges:int, languages, signature")
@@ -161,11 +161,12 @@ def show_contents(spec: str, *, json: bool) -> None:
         signature = f"signature of the subset {rows[-1]['signature']}, of the whole "
         signature += whole.signature
     caption = (
-        f"{whole.algorithm}, segmentation {whole.segmentation}, k = {whole.k:,}, "
+        f"{whole.algorithm}, segmentation {whole.segmentation}, k = {whole.k_text}, "
         f"pre-tokenizer {whole.pretokenizer.name}, {signature}"
     )
     several = bool(whole.superwords.any())
-    columns = [column for column in LANGUAGES if several or column.key != "superwords"]
+    shown = {"superwords": several, "k": bool(whole.budgets)}
+    columns = [column for column in LANGUAGES if shown.get(column.key, True)]
     emit_rows(rows, columns, title="Languages", json=json, caption=caption)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modtok_cli.cli.command import Call, Json, Plot, command
-from modtok_cli.cli.output import emit_rows, parse_columns
+from modtok_cli.cli.output import Column, emit_rows, parse_columns
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.measure.nsl import nsl
@@ -13,6 +13,7 @@ COLUMNS = parse_columns(
     "tokens_per_character=/char:ratio, tokens_per_byte=/byte:ratio, tokens_per_word=/word:ratio, "
     "one_token_words=1 token:ratio"
 )
+(NSL,) = (column for column in COLUMNS if column.key == "nsl")
 BOUNDARIES = parse_columns("morph_score=MorphScore:ratio, boundary_f1=boundary F1:ratio")
 WORKSPACE_TOKENIZER = "tokenizer"
 
@@ -42,7 +43,9 @@ def show(call: Call, plot: Plot = None, json: Json = False) -> None:
     from tokenizer/.
     """
     rows = call(tokenizers=tokenizers_of(call))
-    columns = (*COLUMNS, *BOUNDARIES) if "morphemes" in call.values else COLUMNS
+    columns = [*COLUMNS, *(BOUNDARIES if "morphemes" in call.values else ())]
+    if len({row["reference_size"] for row in rows} - {None}) > 1:  # each language has its own k
+        columns.insert(columns.index(NSL) + 1, Column("reference_size", "of k", "int"))
     emit_rows(
         rows, columns, title="NSL, tokens per character and word, words in one token", json=json
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modtok_cli.measure.check import SOME_UNKNOWN
-from modtok_cli.reports.charts import Chart, Heat, dots
+from modtok_cli.reports.charts import Chart, Curves, Heat, dots
 from modtok_cli.reports.kinds import RowKind
 from modtok_cli.reports.tables import (
     Row,
@@ -116,8 +116,9 @@ NSL = RowKind(
 _TOTALS = parse_columns(
     "tokenizer, size:int, per_character_mean=tokens/character:ratio, "
     "per_character_max_min=max/min:ratio, premium_max=premium:ratio, premium_max_language=of, "
-    "tokens_gini=Gini:ratio, nsl_mean=NSL:ratio, utilization=vocabulary used %:percent, "
-    "merge_only=junk %:percent"
+    "tokens_gini=Gini:ratio, tokens_max_min=worst/best:ratio, "
+    "tokens_relative=tokens vs first:ratio, nsl_mean=NSL:ratio, "
+    "utilization=vocabulary used %:percent, merge_only=junk %:percent"
 )
 
 
@@ -134,7 +135,18 @@ def _fairness_charts(rows: Sequence[Row]) -> list[Chart]:
     title = f"Parity premium over {pivot}"
     axis = f"tokens for the same lines, relative to {pivot} (1: equal)"
     premium = dots(lines, "premium", title, axis, reference=1.0)
-    return [_per_character_chart(lines), premium]
+    points = {
+        row["tokenizer"]: [(row["tokens_relative"], row["tokens_gini"])]
+        for row in rows
+        if row["kind"] == "tokenizer" and row.get("tokens_relative") is not None
+    }
+    cost = Curves(
+        "What even numbers of tokens cost",
+        "tokens relative to the first tokenizer (lower is better)",
+        "Gini coefficient (0: equal)",
+        {"": points} if len(points) > 1 else {},
+    )
+    return [_per_character_chart(lines), premium, cost]
 
 
 def _fairness_tables(rows: Sequence[Row]) -> list[Table]:
