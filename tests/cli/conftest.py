@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from helpers.python_processes import run_python
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from modtok_cli.base.option import signature_of
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.execute import run
@@ -47,10 +47,8 @@ def here(workspace: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tu
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with three languages of the sample and a tokenizer of k = 500."""
     place = tmp_path_factory.mktemp("workspace")
-    for folder, suffix in (("data", "jsonl"), ("parallel", "txt")):
-        (place / folder).mkdir()
-        for language in ("el", "en", "fr"):
-            shutil.copy(SAMPLE / folder / f"{language}.{suffix}", place / folder)
+    for folder in ("data", "parallel"):
+        sample_text(place / folder, "el", "en", "fr", folder=folder)
     shutil.copytree(place / "parallel", place, dirs_exist_ok=True)
     run_python(["-m", "modtok_cli", "bpe-seq", "-k", "500"], cwd=place, capture_output=True)
     return place

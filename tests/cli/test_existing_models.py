@@ -14,7 +14,7 @@ import pytest
 
 import modtok_cli as modtok
 from helpers.external_models import PADDED
-from helpers.sample import SAMPLE
+from helpers.sample import SAMPLE, sample_text
 
 
 @pytest.fixture
@@ -23,9 +23,8 @@ def model(workspace: Path) -> Path:
         pytest.skip("needs the extra [lm]")
     from helpers.external_models import build
 
-    (workspace / "data").mkdir()
+    sample_text(workspace / "data", "en", "fi", "fr", folder="parallel")
     for language in ("en", "fi", "fr"):
-        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", workspace / "data")
         news = (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:5]
         (workspace / f"news.{language}.txt").write_text("\n".join(news) + "\n", "utf-8")
     return build(workspace / "model")

@@ -19,7 +19,7 @@ from helpers import fake_slurm
 from helpers.documented import ROOT
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.hf_models import save_model
-from helpers.sample import SAMPLE, needs
+from helpers.sample import SAMPLE, needs, sample_text
 from helpers.small_run import run_settings
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.model.slice.slice import slice as slice_model
@@ -76,8 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "eagle/config.json": '{"vocab_size": 602}',
         "ids.json": "[1, 2]",
     }  # fmt: skip
-    for language in ("en", "fr"):
-        texts[f"data/{language}.jsonl"] = (SAMPLE / f"data/{language}.jsonl").read_text("utf-8")
+    sample_text(root / "data", "en", "fr")
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, "utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from helpers.sample import SAMPLE
+from helpers.sample import SAMPLE, sample_text
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.settings import RunSettings
@@ -100,9 +100,7 @@ def test_gpus_start_that_many_ranks(
 @pytest.fixture
 def filled(workspace: Path, here: Any) -> Path:
     """A workspace of two languages with a tokenizer."""
-    (workspace / "data").mkdir()
-    for language in ("en", "fi"):
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", workspace / "data")
+    sample_text(workspace / "data", "en", "fi")
     assert here("bpe-seq", "-k", "500", "--no-references", "-q")[0] == 0
     return workspace
 

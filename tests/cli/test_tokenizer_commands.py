@@ -48,7 +48,6 @@ def test_extract_for_transformers(at, learned: Path) -> None:
     ("line", "said"),
     [
         ("extract", "no languages given; as in: modtok extract --langs fr,en"),
-        ("extract --langs xx", "the tokenizer has no language 'xx'"),
         ("extract --langs fr -t none", "none@fr: does not exist"),
         ("extract --langs fr --special <|x|>", "require --hf"),
         ("extract --langs fr --hf d -o f", "mutually exclusive"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from helpers.sample import SAMPLE
@@ -72,15 +71,3 @@ def test_the_second_report_of_an_extension_is_the_first(learn: Any, tmp_path: Pa
         rows, _ = again(learn, remove="fr", **{**place, "tokenizer": tmp_path / "new",
                                                "output": tmp_path / "less"})  # fmt: skip
         assert [row["language"] for row in rows] == ["fi", "sw"]
-
-
-def test_sizes_of_a_growing_vocabulary_are_those_of_its_prefixes(tmp_path: Path) -> None:
-    """`total` is the size of T after a language; growth alone says it too."""
-    rows = bpe_seq("en,fi,fr", data=SAMPLE / "data", output=tmp_path / "all", k=600).lines
-    sizes = [
-        bpe_seq(those, data=SAMPLE / "data", output=tmp_path / those, k=600).lines[-1]["total"]
-        for those in ("en", "en,fi", "en,fi,fr")
-    ]
-    assert [row["total"] for row in rows] == sizes
-    assert [row["new_tokens"] for row in rows] == [600 - 258, *np.diff(sizes).tolist()]
-    assert [row["adopted"] + row["new_tokens"] for row in rows] == [600 - 258] * 3

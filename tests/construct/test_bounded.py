@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct import bounded
 from modtok_cli.construct.bounded import Room
@@ -28,11 +27,7 @@ LEARNERS = [bpe_seq, bpe_merge]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    place = tmp_path / "data"
-    place.mkdir()
-    for language in ("en", "fi"):
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
-    return place
+    return sample_text(tmp_path / "data", "en", "fi")
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 import sentencepiece
 
-from helpers.contents import contents
-from helpers.sample import SAMPLE
+from helpers.sample import SAMPLE, sample_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -21,10 +19,7 @@ PARALLEL = SAMPLE / "parallel"
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("text")
-    for language in [*LANGUAGES, "el"]:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
-    return place
+    return sample_text(tmp_path_factory.mktemp("text"), *LANGUAGES, "el")
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +27,6 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("made") / "tok"
     bpe_merge(LANGUAGES, data=data, output=output, k=600)
     return output
-
-
-def test_same_bytes_for_any_threads_and_order(data: Path, made: Path, tmp_path: Path) -> None:
-    bpe_merge(["fr", "en", "fi"], data=data, output=tmp_path / "tok", k=600, threads=1)
-    assert contents(tmp_path / "tok") == contents(made)
 
 
 def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers.contents import contents
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -25,11 +25,7 @@ LANGUAGES = ["en", "fi", "fr"]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    place = tmp_path / "data"
-    place.mkdir()
-    for language in [*LANGUAGES, "sw"]:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
-    return place
+    return sample_text(tmp_path / "data", *LANGUAGES, "sw")
 
 
 def test_same_bytes_for_any_threads_and_order_of_files_and_from_count_tables(
@@ -101,15 +97,6 @@ def test_an_appended_language_changes_the_order(data: Path, tmp_path: Path) -> N
         bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
 
 
-def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "en.txt").write_text("abc abc\n")
-    progress = Silent()
-    bpe_seq(data=tmp_path / "data", output=tmp_path / "tok", k=5000, progress=progress)
-    assert "en: the text gives 261 tokens, not 5,000" in progress.warnings[0]
-    assert ModularTokenizer.load(tmp_path / "tok").size == 261
-
-
 def test_bad_input_leaves_no_files(data: Path, tmp_path: Path) -> None:
     (data / "fi.jsonl").write_bytes(b'{"text": "ok"}\n{"text": 3}\n')
     with pytest.raises(ModtokError, match=r"fi\.jsonl:2"):
@@ -130,13 +117,6 @@ def test_special_tokens(data: Path, tmp_path: Path) -> None:
     ):
         bpe_seq(["en"], data=data, output=tmp_path / name, k=300, **options)  # type: ignore[arg-type]
         assert ModularTokenizer.load(tmp_path / name).vocabulary.specials == expected
-
-
-def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None:
-    journal = JournalDir(tmp_path / "tok", {"k": 1}, 0)
-    journal.write(JournalState({"a": np.arange(3)}, {}))
-    assert JournalDir(tmp_path / "tok", {"k": 1}).read() is not None
-    assert JournalDir(tmp_path / "tok", {"k": 2}).read() is None
 
 
 def test_journal_interval_and_force(tmp_path: Path) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from helpers.sample import SAMPLE
+from helpers.sample import SAMPLE, sample_text
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.measure.nsl import nsl
-from modtok_cli.text.counts import count_documents, split_words
+from modtok_cli.text.counts import split_words
 from modtok_cli.text.pretokenizer import PHRASES
 from modtok_cli.text.readers import read_documents
-from modtok_cli.text.table_files import save_counts
 from modtok_cli.tokenizer.inspect import describe
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.subset_check import check_subsets
@@ -28,10 +26,7 @@ K, MOST = 600, 60
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("text")
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
-    return place
+    return sample_text(tmp_path_factory.mktemp("text"), *LANGUAGES)
 
 
 @pytest.fixture(scope="module")
@@ -123,14 +118,6 @@ def test_settings_that_do_not_go_together(
 ) -> None:
     with pytest.raises(UsageError, match=what):
         bpe_merge(["en"], data=data, output=tmp_path / "t", k=K, **settings)  # type: ignore[arg-type]
-
-
-def test_word_counts_are_no_text(tmp_path: Path) -> None:
-    counts = count_documents([lines("en")])
-    (tmp_path / "data").mkdir()
-    save_counts(counts, tmp_path / "data" / "en.counts", "en")
-    with pytest.raises(UsageError, match="in what order words come"):
-        bpe_merge(["en"], data=tmp_path / "data", output=tmp_path / "t", k=K, superwords=5)
 
 
 def test_a_format_without_superwords_refuses(made: Path) -> None:

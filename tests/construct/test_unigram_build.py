@@ -172,7 +172,6 @@ def test_a_sentencepiece_model_is_used(tmp_path: Path) -> None:
         ({"normalization_rule_name": "nmt_nfkc"}, r"sw\.model: normalizes text \('nmt_nfkc'\)"),
         ({"model_type": "bpe"}, "of type 'bpe', not Unigram"),
         ({"user_defined_symbols": "<x>"}, "user-defined pieces"),
-        ({"split_by_whitespace": False, "vocab_size": 3000}, "crosses a word boundary"),
     ],
 )
 def test_unsuitable_models_are_refused(

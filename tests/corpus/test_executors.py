@@ -337,6 +337,9 @@ def test_failures_are_one_line(
     ray.lost = RayError("the worker died\nand much more")
     with pytest.raises(ModtokError, match=r"counts: Ray failed \(the worker died\); repeat the c"):
         corpus_count(data=data, output=out, **RAY)
+    ray.lost = RayError()
+    with pytest.raises(ModtokError, match=r"counts: Ray failed \(RayError\); repeat the call to"):
+        corpus_count(data=data, output=out, **RAY)
     ray.refusal = RuntimeError("no memory for the store.\nTrace")
     with pytest.raises(ModtokError, match=r"^Ray does not start \(no memory for the store\); free"):
         corpus_count(data=data, output=out, **RAY)

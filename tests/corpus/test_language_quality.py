@@ -47,6 +47,12 @@ def test_score_is_of_close_languages_together(model: LanguageModel) -> None:
     assert LanguageModel(wanted=["hr", "fi"]).identify(CROATIAN)[0] == "hr"
     assert LanguageModel(wanted=["bs"]).identify(CROATIAN)[0] == "bs"
     assert LanguageModel(wanted=["en", "fi"]).identify(CROATIAN)[0] == name
+    asked: list[str] = []
+    ranked = [("hr", 0.5), ("fr", 0.2), ("bs", 0.125), ("sr", 0.0625)]
+    own = LanguageModel()
+    own._rank = lambda text: asked.append(text) or ranked
+    assert own.identify("DANAS JE Dan") == own.identify("Danas je Dan") == ("hr", 0.6875)
+    assert asked == ["danas je dan", "Danas je Dan"]  # capitals confuse models
 
 
 def test_requested_languages(tmp_path: Path) -> None:

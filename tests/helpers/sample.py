@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,15 @@ import modtok_cli
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = Path(modtok_cli.__file__).parent / "samples"
+
+
+def sample_text(place: Path, *languages: str, folder: str = "data") -> Path:
+    """`place`, with the text of these languages in it."""
+    place.mkdir(parents=True, exist_ok=True)
+    for language in languages:
+        (path,) = (SAMPLE / folder).glob(f"{language}.*")
+        shutil.copy(path, place)
+    return place
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:

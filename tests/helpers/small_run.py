@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from helpers.toy_preset import toy_preset
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.model.architecture.families.llama import llama
@@ -20,10 +19,9 @@ NAME, TOY = "toy-small", toy_preset(llama(2, 64, 8, 96), 48, 8, 1e-2)
 
 def small_workspace(root: Path) -> Path:
     """data/ and tokenizer/, 600 tokens for each language."""
-    (root / "data").mkdir(parents=True)
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
-    bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
+    bpe_seq(
+        LANGUAGES, data=sample_text(root / "data", *LANGUAGES), output=root / "tokenizer", k=600
+    )
     return root
 
 

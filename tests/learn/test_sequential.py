@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import orjson
 import pytest
@@ -124,20 +122,6 @@ def test_a_language_equals_the_library() -> None:
     ours = learn_plain(count_corpus([path]), 1500, specials).merges
     names = list(map(spell, ours.strings()))
     assert [(names[a], names[b]) for a, b, _ in ours.merges] == theirs
-
-
-def test_only_scripts_without_spaces_are_cut() -> None:
-    words = {"日" * 21: 9, "ท" * 21: 8, "क" * 21: 7, "x" * 21: 6, "日x" * 21: 5}
-    text = table({word.encode(): count for word, count in words.items()})
-    for most in (0, 3):
-        learned = learn_plain(text, 900, max_unspaced=most).merges
-        tokens = [
-            learned.token_data[start:end].tobytes().decode(errors="ignore")
-            for start, end in pairwise(learned.token_offsets)
-        ]
-        assert [max(token.count(each) for token in tokens) for each in "日ทकx"] == (
-            [most or 21, most or 21, 21, 21]
-        )
 
 
 def test_long_run_of_one_character() -> None:

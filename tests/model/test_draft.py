@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -24,7 +23,7 @@ from helpers.external_models import PADDED, build
 from helpers.external_tokenizers import sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
 from helpers.said import Said
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.model.draft.draft_vocabulary import DraftVocabulary
@@ -41,9 +40,7 @@ LANGUAGES = ["en", "fi", "fr"]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, its tokenizer adopted, a learned tokenizer, a rank file, and text."""
     place = tmp_path_factory.mktemp("draft")
-    (place / "data").mkdir()
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", place / "data")
+    sample_text(place / "data", *LANGUAGES, folder="parallel")
     build(place / "model")
     modtok.adopt(place / "model", "fi,fr", data=place / "data", output=place / "adopted")
     modtok.bpe_seq(
@@ -444,7 +441,6 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
     short.write_text("1 2")
     other.write_text("1 640")
     write_list(eagle, FORMATS["eagle3"].content([1, 2], 700))
-    shared = save_draft(tmp_path / "shared", {"fc.weight": np.ones((2, 2))})
     heads = {f"lm_heads.{each}.weight": np.ones((40, 2)) for each in range(2)}
     medusa = save_draft(tmp_path / "medusa", heads, model_type="medusa")
     for call, message in (
@@ -458,7 +454,6 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: modtok.draft_coverage(model, "fi", data=tmp_path / "few"), "too few documents"),
         (lambda: cut_head(model, other, tmp_path / "o"), "which has a token 640"),
         (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
-        (lambda: cut_head(shared, short, tmp_path / "o"), "no output matrix of its own"),
         (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),
         (lambda: cut_head(medusa, short, tmp_path / "o"), "2 Medusa heads"),
     ):  # fmt: skip

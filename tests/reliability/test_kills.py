@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pytest
 from helpers.external_tokenizers import external_tokenizer
 from helpers.jobs import ELSEWHERE, JOBS
 from helpers.python_processes import run_python
-from helpers.sample import SAMPLE
+from helpers.sample import sample_text
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
 from modtok_cli.cli.main import command_tree
@@ -43,10 +42,8 @@ def test_kill_benchmark_covers_every_command_that_writes() -> None:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("killed") / "base"
-    (root / "data").mkdir(parents=True)
-    for language in ("en", "fi"):
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
-    bpe_seq(["en"], data=root / "data", output=root / "tokenizer", k=300, references=False)
+    data = sample_text(root / "data", "en", "fi")
+    bpe_seq(["en"], data=data, output=root / "tokenizer", k=300, references=False)
     (root / "published.json").write_bytes(external_tokenizer("byte-level"))
     return root
 

@@ -16,7 +16,7 @@ import zstandard
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks, write_tekken
 from helpers.hf_models import save_model
-from helpers.sample import SAMPLE
+from helpers.sample import SAMPLE, sample_text
 from modtok_cli.base.files import write_lines
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -178,9 +178,7 @@ def know_toy() -> None:
 
 def _texts(root: Path) -> None:
     data = root / "data"
-    data.mkdir()
-    for language in LANGUAGES:
-        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", data)
+    sample_text(data, *LANGUAGES)
     raw = (data / "en.jsonl").read_bytes()
     text = (SAMPLE / "parallel" / "fi.txt").read_bytes()
     (root / "fi.txt").write_bytes(text)
