@@ -43,7 +43,8 @@ def leave_out(
         for other, each in options.items():
             if kind and each.of and kind not in each.of:
                 if given(other):
-                    raise not_for(each, kind, value)
+                    several = isinstance(value, list | tuple)
+                    raise not_for(each, kind, ", ".join(map(str, value)) if several else value)
                 left.add(other)
     rule = getattr(function, "unused", lambda values: ())
     for names, why in rule({name: value for name, value in values.items() if name not in left}):

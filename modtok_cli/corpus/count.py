@@ -22,6 +22,7 @@ from modtok_cli.base.parameters import Data, Force, Langs, OutputDirectory, Thre
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.remote import path_of
+from modtok_cli.base.unused import Unused, uses
 from modtok_cli.corpus.build_plan import (
     JOBS,
     PLAN,
@@ -60,7 +61,13 @@ MAX_TASKS = 1000
 """Tasks by default, one per file if there are fewer; Slurm allows arrays of 1,001 by default."""
 
 
+def _unused(values: Mapping[str, Any]) -> Unused:
+    if not values.get("executor"):
+        yield ("tasks", "workers", "wait", "executor_options"), "no tasks without --executor"
+
+
 @public
+@uses(_unused)
 def corpus_count(
     languages: Langs = None,
     *,
@@ -121,9 +128,6 @@ def corpus_count(
     """
     names, memory, data = optional_languages(languages), checked_memory(memory), path_of(data)
     if executor is None:
-        if executor_options or tasks or workers or wait:
-            flags = "--count-tasks, --workers, --wait and --executor-option"
-            raise UsageError(f"{flags} require --executor")
         check_no_jobs(Path(output) / ".corpus-count" / "logs")
         given: dict[str, Any] = {"data": data, "output": Path(output), "reading": reading}
         given |= {"memory": memory, "force": force, "progress": progress}

@@ -1,11 +1,13 @@
 """Options of evaluations, each a type for parameters of public functions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from modtok_cli.base import parameters
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import Progress
+from modtok_cli.model.kinds import RUN, model_kind
 from modtok_cli.model.parameters import Dtype, RunTokenizer, Step
 
 if TYPE_CHECKING:
@@ -22,6 +24,15 @@ Infer = Annotated[
         accepts=parameters.TEXTS,
     ),
 ]
+
+
+def _kind(models: Any, _: object) -> str | None:
+    """The kind of the first model that is no run."""
+    paths = [models] if parameters.is_path(models) else models
+    kinds = (model_kind(Path(each)) for each in paths)
+    return next((kind for kind in kinds if kind not in (None, RUN)), None)
+
+
 ModelPaths = Annotated[
     parameters.FilePath | Sequence[parameters.FilePath],
     Option(
@@ -33,6 +44,7 @@ ModelPaths = Annotated[
         metavar="MODEL",
         hub="model",
         accepts=parameters.PATHS,
+        kind_of=_kind,
     ),
 ]
 Shots = Annotated[int, Option("Number of few-shot examples.", metavar="N", low=0)]

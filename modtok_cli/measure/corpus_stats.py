@@ -9,7 +9,7 @@ import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import UInt64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.option import Option, option_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
@@ -35,7 +35,9 @@ SAMPLE_CHARACTERS = 200
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("texts"):
-        yield ("data",), "TEXT is given"
+        yield ("data", "languages"), "TEXT is given"
+    else:
+        yield ("language",), "--lang is the language of TEXT"
 
 
 @public
@@ -87,10 +89,6 @@ def corpus_stats(
         UsageError: languages of the data directory beside texts.
     """
     names = optional_languages(languages)
-    if texts is not None and names is not None:
-        raise UsageError("--langs selects from the data directory", remedy="omit --langs or TEXT")
-    if language is not None and texts is None:
-        raise UsageError("--lang is the language of TEXT", remedy="give a TEXT, or use --langs")
     files = (
         by_language(list(map(str, parameters.text_paths(texts))), language, reading, progress)
         if texts is not None

@@ -10,12 +10,18 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.option import Option, options_of
-from modtok_cli.base.parameters import PATHS, FilePath, Langs, text_paths
+from modtok_cli.base.parameters import (
+    PATHS,
+    FilePath,
+    Langs,
+    is_path,
+    optional_path,
+    text_paths,
+)
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.unused import Unused, uses
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.adopted.adopt import as_library
@@ -23,8 +29,7 @@ from modtok_cli.tokenizer.adopted.segmenter import Library
 from modtok_cli.tokenizer.adopted.text_form import has_model
 from modtok_cli.tokenizer.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.tokenizer.formats import suffix_of
-from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import open_tokenizer, split_spec, subset_spec
+from modtok_cli.tokenizer.open import opened, split_spec
 from modtok_cli.tokenizer.parameters import Coverage, ModularSource
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -102,32 +107,24 @@ def extract(
             tokenizer.
         ModtokError: the tokenizer is damaged, or unreadable texts.
     """
-    chosen = optional_languages(languages)
     selects = top_k is not None or coverage is not None
     if selects != bool(on):
         raise UsageError(
             "--text and -k or --coverage require each other",
             remedy="as in: modtok extract -k 24000 --text data/fr.jsonl.zst TOKENIZER",
         )
-    spec = tokenizer
-    if not isinstance(spec, ModularTokenizer):
-        spec = subset_spec(spec, chosen)
-    if not selects and chosen is None and not (isinstance(spec, str) and split_spec(spec)[1]):
+    names_them = is_path(tokenizer) and bool(split_spec(str(tokenizer))[1])
+    if not selects and languages is None and not names_them:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
-    path = None if output is None else Path(output)
+    path = optional_path(output)
     suffix = None if path is None else suffix_of(path)
-    opened: Tokenizer
-    if isinstance(spec, ModularTokenizer):
-        opened = spec.full() if chosen is None else spec.subset(chosen)
-    else:
-        opened = open_tokenizer(spec, progress=progress)
+    part = opened(tokenizer, languages, progress=progress)
     if selects:
-        texts = text_paths(on)
-        opened = most_used(opened, top_k, texts, reading, progress, coverage=coverage)
-    assert isinstance(opened, Subtokenizer)
+        part = most_used(part, top_k, text_paths(on), reading, progress, coverage=coverage)
+    assert isinstance(part, Subtokenizer)
     if path is not None:
-        write_bytes(path, content_of(opened, suffix))
-    return opened
+        write_bytes(path, content_of(part, suffix))
+    return part
 
 
 def content_of(tokenizer: Subtokenizer, suffix: str | None = None) -> bytes:

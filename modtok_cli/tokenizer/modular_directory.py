@@ -34,6 +34,11 @@ _OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODE
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
 
+def signature_at(directory: Path) -> str | None:
+    """The signature of a modular directory; None of anything else."""
+    return str(manifests.read_manifest(directory).signature) if is_modular(directory) else None
+
+
 def is_modular(path: Path) -> bool:
     """Whether `path` is a directory with a manifest."""
     file = path / manifests.NAME

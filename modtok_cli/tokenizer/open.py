@@ -16,8 +16,8 @@ from modtok_cli.base.read_file import read_file, read_stream
 from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.tokenizer import modular_directory
 from modtok_cli.tokenizer.formats import format_of_content
-from modtok_cli.tokenizer.manifest import MISSING, Manifest, read_manifest
-from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.manifest import MISSING, Manifest
+from modtok_cli.tokenizer.modular_directory import is_modular, signature_at
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer, places
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.segmenters.interface import segmentation
@@ -176,10 +176,8 @@ def split_spec(spec: str) -> tuple[str, str | None]:
 def home_of(tokenizer: Tokenizer) -> Path | None:
     """Modular directory that a tokenizer is part of; None if of none, or if it has changed."""
     home = getattr(tokenizer, "directory", None)
-    if home is None or not is_modular(home):
-        return None
-    same = read_manifest(home).signature == getattr(tokenizer, "parent_signature", None)
-    return home if same else None
+    own = None if home is None else signature_at(home)
+    return home if own and own == getattr(tokenizer, "parent_signature", None) else None
 
 
 def opened(

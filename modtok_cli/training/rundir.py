@@ -25,8 +25,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.locks import alone
 from modtok_cli.base.read_file import read_bounded
 from modtok_cli.tokenizer.containment import containment
-from modtok_cli.tokenizer.manifest import read_manifest
-from modtok_cli.tokenizer.modular_directory import is_modular
+from modtok_cli.tokenizer.modular_directory import signature_at
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.training.settings import SECTIONS
 
@@ -245,13 +244,13 @@ def find_tokenizer(
     usual = [real / name, real.parent.parent / name, Path(name)]
     others = []
     for place in [path] if path else usual:
-        other = _signature(place)
+        other = signature_at(place)
         if other == signature:
             return place
         if other:
             others.append(f"{place} is {other}")
     if path is not None and others:
-        own = next((place for place in usual if _signature(place) == signature), None)
+        own = next((place for place in usual if signature_at(place) == signature), None)
         if own and containment(ModularTokenizer.load(path), ModularTokenizer.load(own)).holds:
             return own
     seen = f" ({'; '.join(dict.fromkeys(others))})" if others else ""
@@ -260,7 +259,3 @@ def find_tokenizer(
         where=run,
         remedy=remedy,
     )
-
-
-def _signature(directory: Path) -> str:
-    return str(read_manifest(directory).signature) if is_modular(directory) else ""

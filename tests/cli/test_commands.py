@@ -266,7 +266,7 @@ def test_fetch(
         ("corpus build a.jsonl --executor-option a=b", "--executor-option requires slurm or ray"),
         ("corpus build a.jsonl --executor-option a", "expected KEY=VALUE, got 'a'"),
         ("corpus build x --executor-option a=b --executor-option a=c", "a is given twice"),
-        ("corpus count --workers 2", "require --executor"),
+        ("corpus count --workers 2", "no tasks without --executor: omit --workers"),
         ("corpus stats b.jsonl --lang fi", "b.jsonl:1: no field 'text'; choose one with --field: "),
         ("corpus stats b.jsonl --lang fi --field a..b", "--field: 'a..b' is not the name of a fie"),
     ],

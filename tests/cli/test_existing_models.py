@@ -119,23 +119,18 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ),
         ("slice model --langs fr", "no output directory given"),
         ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
-        ("slice model --token-ids x -k 300 -o part", "no text selects tokens: omit -k"),
         ("slice data --langs fr --from x -o part", "--from is for --append"),
         ("generate model --langs fr hello", "is a model without languages"),
         ("eval sum model --data .", "has no languages; name them"),
         ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
-        ("slice model --langs fr --bos -o part", "--bos is for runs and slices of runs, not"),
         ("slice model --in fr -o part", "--in is for runs and slices of runs, not"),
         ("slice data --text data/fr.txt --langs fr -o part", "data: is not a run"),
         ("eval bpb model news.fr.txt --infer fr", "model"),
-        ("eval compare a.jsonl b.jsonl --limit 2", "two files are given: omit --limit"),
         ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
-        ("export model --field body -o part", "no text is read without --probe: omit --field"),
         (
             "export model -t adopted --step 4",
             "model: --step is for runs, not",
         ),
-        ("generate model hello --top-p 0.9", "the most probable token: omit --top-p"),
     ):
         status, _, err = here(*line.split())
         assert status in (1, 2), line
@@ -154,37 +149,52 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
         "--limit": "limit", "-t": "tokenizer", "--text": "on", "--probe": "probe", "--size": "size",
         "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
     }  # fmt: skip
-    m = modtok
-    for line, call in (
-        ("slice model --langs fr --step 3 -o s", partial(m.slice, "model", "fr", step=3)),
-        ("slice model --langs fr --bos -o s", partial(m.slice, "model", "fr", bos=True)),
-        (
-            "slice model --head l --no-verify -o s",
-            partial(m.slice, "model", head="l", verify=False),
-        ),
-        ("slice model --token-ids i -k 300 -o s", partial(m.slice, "model", token_ids="i", k=300)),
-        ("slice data --append fr --in fi", partial(m.slice, "data", append="fr", inputs="fi")),
-        (
-            "serve model --dtype float16 --prepare",
-            partial(m.serve, "model", dtype="float16", prepare=True),
-        ),
-        ("export model -t adopted", partial(m.export, "model", tokenizer="adopted")),
-        ("export model --field body", partial(m.export, "model", reading=body)),
-        ("generate model hi --step 3", partial(m.generate, "model", ["hi"], step=3)),
-        ("generate model hi --top-p 0.9", partial(m.generate, "model", ["hi"], top_p=0.9)),
-        ("tokens adopted --langs fr -k 300", partial(m.tokens, "adopted", "fr", k=300)),
-        ("tokens model --size 400 -k 300", partial(m.tokens, "model", size=400, k=300)),
-        ("extract -t adopted --field body", partial(m.extract, "adopted", reading=body)),
-        ("corpus stats a.txt --data b", partial(m.corpus_stats, "a.txt", data="b")),
-        ("cost --limit 2", partial(m.cost, limit=2)),
-        ("eval compare a b --limit 2", partial(m.compare, "a", "b", limit=2)),
-    ):
+    m, runs = modtok, "runs and slices of runs, not for Hugging Face models; omit it"
+    no_text = "no text selects tokens: omit k"
+    for line, call, message in (
+        ("slice model --langs fr --step 3 -o s", partial(m.slice, "model", "fr", step=3),
+         f"model: step is for {runs}"),
+        ("slice model --langs fr --bos -o s", partial(m.slice, "model", "fr", bos=True),
+         f"model: bos is for {runs}"),
+        ("slice model --head l --no-verify -o s",
+         partial(m.slice, "model", head="l", verify=False),
+         "model: verify is for runs, slices of runs and Hugging Face models, "
+         "not for drafts (head); omit it"),
+        ("slice model --token-ids i -k 300 -o s",
+         partial(m.slice, "model", token_ids="i", k=300), no_text),
+        ("slice model -t a --langs fr -k 300 -o s",
+         partial(m.slice, "model", "fr", tokenizer="a", k=300), no_text),
+        ("slice data --append fr --in fi", partial(m.slice, "data", append="fr", inputs="fi"),
+         "append adds languages to both sides of a slice: omit inputs"),
+        ("serve model --dtype float16 --prepare",
+         partial(m.serve, "model", dtype="float16", prepare=True),
+         "model: dtype is for runs, not for Hugging Face models; omit it"),
+        ("export model -t adopted", partial(m.export, "model", tokenizer="adopted"),
+         "model: tokenizer is for runs, not for Hugging Face models; omit it"),
+        ("export model --field body", partial(m.export, "model", reading=body),
+         "no text is read without probe: omit reading.field"),
+        ("eval mcq model --step 3", partial(m.evaluate_mcq, "model", step=3),
+         "model: step is for runs, not for Hugging Face models; omit it"),
+        ("generate model hi --top-p 0.9", partial(m.generate, "model", ["hi"], top_p=0.9),
+         "temperature 0 takes the most probable token: omit top_p"),
+        ("tokens adopted --langs fr -k 300", partial(m.tokens, "adopted", "fr", k=300),
+         "without size, languages have tokens already: omit k"),
+        ("tokens model --size 400 -k 300", partial(m.tokens, "model", size=400, k=300),
+         "size is the number of all tokens: omit k"),
+        ("extract -t adopted --field body", partial(m.extract, "adopted", reading=body),
+         "no text is read without on: omit reading.field"),
+        ("corpus stats a.txt --data b", partial(m.corpus_stats, "a.txt", data="b"),
+         "TEXT is given: omit data"),
+        ("cost --limit 2", partial(m.cost, limit=2), "no text given: omit limit"),
+        ("eval compare a b --limit 2", partial(m.compare, "a", "b", limit=2),
+         "two files are given: omit limit"),
+    ):  # fmt: skip
         status, _, err = here(*line.split())
         said = re.sub(r"--?[a-z][\w-]*", lambda flag: names.get(flag[0], flag[0]), err.strip())
-        said = said.partition('; try "modtok ')[0]
+        assert (status, said.partition('; try "modtok ')[0]) == (2, f"modtok: error: {message}")
         with pytest.raises(modtok.UsageError) as refused:
             call()
-        assert (status, said) == (2, f"modtok: error: {refused.value}"), line
+        assert str(refused.value) == message
 
 
 def test_a_long_prompt_is_not_a_name(here: Any) -> None:

@@ -83,7 +83,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("check tokenizer", "no text among the arguments: tokenizer"),
         ("check nowhere.json", "nowhere.json: does not exist"),
         ("origin parallel --plot origin.pdf", "expected FILE.svg, FILE.png or -"),
-        ("corpus stats fr.txt --langs fr", "--langs selects from the data"),
+        ("corpus stats fr.txt --langs fr", "TEXT is given: omit --langs"),
         ("corpus stats fr.txt --data data", "TEXT is given: omit --data"),
         ("cost --limit 2 --lang fr", "no text given: omit --lang, --limit"),
         ("corpus stats --lang fr", "--lang is the language of TEXT"),

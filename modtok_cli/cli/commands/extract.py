@@ -74,33 +74,28 @@ def show(
             )
         call.values["tokenizer"] = name
     output = call.values.get("output")
-    if hf is None and (special or chat_template is not None):
+    if hf is not None:
+        if output is not None:
+            raise UsageError("-o and --hf are mutually exclusive", remedy="give one of them")
+        made = content_of(call(), ".json")
+        row = write_hf_directory(
+            hf, made, specials=special, chat_template=chat_template, force=force
+        )
+        call.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
+        emit_each([row] if json else ())
+        return
+    if special or chat_template is not None:
         raise UsageError(
             "--special and --chat-template require --hf",
             remedy="as in: modtok extract --langs fr,en --hf DIR --chat-template chatml",
         )
-    if hf is not None and output is not None:
-        raise UsageError("-o and --hf are mutually exclusive", remedy="give one of them")
-    if hf is None:
-        remedy = "write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …"
-        if output is None and json:
-            raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
-        check_output(output, force, remedy)
-    made = call()
-    if hf is not None:
-        row = write_hf_directory(
-            hf,
-            content_of(made, ".json"),
-            specials=special,
-            chat_template=chat_template,
-            force=force,
-        )
-        call.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
-        if json:
-            emit_each([row])
-    elif output is None:
-        emit_chunks([content_of(made)])
-    else:
-        call.say(f"wrote {output}")
-        if json:
-            emit_each([{"output": str(output), "bytes": output.stat().st_size}])
+    if output is None and json:
+        raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
+    remedy = "write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …"
+    check_output(output, force, remedy)
+    part = call()
+    if output is None:
+        emit_chunks([content_of(part)])
+        return
+    call.say(f"wrote {output}")
+    emit_each([{"output": str(output), "bytes": output.stat().st_size}] if json else ())

@@ -54,12 +54,16 @@ def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("sizes"):
         lists = ("size", "k", "coverage", "each", "read", "include", "multiple", "format", "output")
         yield lists, "--sizes compares sizes"
-    elif values.get("read") is not None:
+        return
+    if values.get("read") is not None:
         others = ("languages", "data", "k", "coverage", "size", "mix", "each")
         yield (*others, *options_of(Reading)), "--read gives the list"
-    elif values.get("size") is not None:
+        return
+    if values.get("size") is not None:
         yield ("k", "coverage"), "--size is the number of all tokens"
-    elif is_modular(Path(values["model"])):
+        return
+    yield ("mix", "each"), "without --size, lists have no order"
+    if is_modular(Path(values["model"])):
         chosen = ("data", "k", "coverage", *options_of(Reading))
         yield chosen, "without --size, languages have tokens already"
 
@@ -147,9 +151,6 @@ def tokens(
     if read is not None:
         return _of_list(str(model), path_of(read), include, multiple, progress)
     if size is None:
-        for flag, given in (("--mix", mix is not None), ("--each", each)):
-            if given:
-                raise UsageError("requires --size", where=flag, remedy="as in: --size 16384")
         ids = _of_languages(Path(model), names, data, k, coverage, reading, progress)
         if include is not None or multiple is not None:
             vocabulary = DraftVocabulary.open(str(model), progress)
