@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.base.parameters import Langs
 from modtok_cli.base.public import public
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer, places
@@ -70,12 +69,7 @@ def inspect(tokenizer: AnyTokenizer = "tokenizer", languages: Langs = None) -> l
         UsageError: an unknown language, or languages of a tokenizer that has none.
         ModtokError: the file or directory is damaged.
     """
-    whole, named = open_whole(tokenizer)
-    if languages is not None and (named or not isinstance(whole, ModularTokenizer)):
-        where = getattr(whole, "name", str(tokenizer))
-        what = f"already selects {','.join(named)}" if named else "is no modular tokenizer"
-        raise UsageError(what, where=where, remedy="omit languages")
-    return contents(whole, named if languages is None else languages)
+    return contents(*open_whole(tokenizer, languages))
 
 
 def contents(

@@ -102,13 +102,23 @@ def open_spec(
 
 
 def open_whole(
-    spec: FilePath | ModularTokenizer | Tokenizer,
+    spec: FilePath | ModularTokenizer | Tokenizer, languages: Languages | None = None
 ) -> tuple[ModularTokenizer | Tokenizer, list[str] | None]:
-    """The modular tokenizer of `DIR` or `DIR@fr,en`, with these languages; else as `open_spec`."""
+    """A modular tokenizer, with the languages that `DIR@fr,en` or `languages` name; or another one.
+
+    Raises:
+        UsageError: languages of another tokenizer, or of `DIR@fr,en`.
+    """
     modular = modular_of(spec) if isinstance(spec, str | os.PathLike) else None
-    if modular:
-        return ModularTokenizer.load(modular.directory), modular.languages
-    return open_spec(spec), None
+    whole = ModularTokenizer.load(modular.directory) if modular else open_spec(spec)
+    named = modular.languages if modular else None
+    if languages is None:
+        return whole, named
+    if not isinstance(whole, ModularTokenizer):
+        raise UsageError("--langs requires a modular directory", where=whole.name)
+    if named is not None:
+        raise _selected(spec)
+    return whole, language_list(languages)
 
 
 def open_tokenizer(
@@ -206,10 +216,13 @@ def subset_spec(tokenizer: FilePath, langs: Languages | None) -> str:
     if languages is None:
         return str(tokenizer)
     if "@" in str(tokenizer) and not is_there(tokenizer):
-        raise UsageError(
-            f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
-        )
+        raise _selected(tokenizer)
     return f"{tokenizer}@{','.join(languages)}"
+
+
+def _selected(spec: object) -> UsageError:
+    remedy = "omit --langs or the @ suffix"
+    return UsageError(f"-t {spec} already selects languages", remedy=remedy)
 
 
 def _unknown(spec: str) -> UsageError:

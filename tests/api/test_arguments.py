@@ -80,7 +80,9 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
     assert [own, union] == modtok.inspect(directory, "fi")
     (one,) = modtok.inspect(tmp_path / "fi.json")
     assert one["signature"] == union["signature"]
-    with pytest.raises(modtok.UsageError, match=r"fi\.json: is no modular tokenizer; omit"):
+    with pytest.raises(
+        modtok.UsageError, match=r"fi\.json: languages requires a modular directory"
+    ):
         modtok.inspect(tmp_path / "fi.json", "fi")
     same = modtok.compare_tokenizers(tokenizer.subset("fi"), tmp_path / "fi.json")
     assert (same.relation, same.reason) == (

@@ -1,6 +1,5 @@
 """`modtok inspect`: contents, validity and differences of tokenizers."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +8,9 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Languages
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.output import emit_each, emit_lines, emit_rows, emit_tables, parse_columns
-from modtok_cli.text.languages import optional_languages
 from modtok_cli.tokenizer.adopted.file_ids import said
 from modtok_cli.tokenizer.comparison import compare, open_comparable
 from modtok_cli.tokenizer.encoding.external import External
@@ -19,7 +18,7 @@ from modtok_cli.tokenizer.faults import faults, is_foreign
 from modtok_cli.tokenizer.inspect import contents, inspect
 from modtok_cli.tokenizer.modular_directory import read_references
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import modular_of, open_spec, open_whole, subset_spec
+from modtok_cli.tokenizer.open import open_spec, open_whole, subset_spec
 from modtok_cli.tokenizer.subset_check import check_single, check_subsets, ids_in_library
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.tokenizer.trace import token_owners, trace
@@ -135,22 +134,19 @@ def show(
         else:
             emit_lines(comparison.lines(), comparison.verdict, json=False)
         return
-    if langs is not None and not modular_of(tokenizer):
-        raise UsageError("--langs requires a modular directory", where=tokenizer)
-    spec = subset_spec(tokenizer, langs)
     if check:
-        show_check(tokenizer, optional_languages(langs), json=json)
+        show_check(tokenizer, langs, json=json)
     elif find is not None:
-        show_tokens(spec, find, json=json)
+        show_tokens(tokenizer, langs, find, json=json)
     elif merges is not None:
-        show_merges(spec, merges, json=json)
+        show_merges(tokenizer, langs, merges, json=json)
     else:
-        show_contents(spec, json=json)
+        show_contents(tokenizer, langs, json=json)
 
 
-def show_contents(spec: str, *, json: bool) -> None:
+def show_contents(spec: str, languages: Languages | None, *, json: bool) -> None:
     """One row per language, or one row for a single tokenizer."""
-    whole, named = open_whole(spec)
+    whole, named = open_whole(spec, languages)
     rows = contents(whole, named)
     if not isinstance(whole, ModularTokenizer):
         kind = PLAIN if isinstance(whole, Subtokenizer) else EXTERNAL
@@ -170,7 +166,7 @@ def show_contents(spec: str, *, json: bool) -> None:
     emit_rows(rows, columns, title="Languages", json=json, caption=caption)
 
 
-def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> None:
+def show_check(spec: str, languages: Languages | None, *, json: bool) -> None:
     """One row per checked subset; of another program's tokenizer one per kind of fault.
 
     Rows of faults have the first ids, with `json` all.
@@ -178,7 +174,7 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
     Raises:
         ModtokError: a check failed; raised after the rows are printed.
     """
-    opened = open_spec(spec)
+    opened = open_whole(spec, languages)[0] if languages else open_spec(spec)
     if isinstance(opened, External | Subtokenizer) and is_foreign(opened):
         found = [{"tokenizer": opened.name, **row} for row in faults(opened)]
         if not json:
@@ -189,31 +185,30 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
     if isinstance(whole, ModularTokenizer):
         read_references(Path(spec))  # raises if one was changed
         report = check_subsets(whole, [languages] if languages else (), samples=RANDOM_SUBSETS)
-        rows, odd = [asdict(subset) for subset in report.subsets], report.odd_ids
+        more, subsets, odd = {}, report.subsets, report.odd_ids
     else:
-        rows, odd = [contents(whole)[0] | asdict(check_single(whole))], ids_in_library(whole)
-    for row in rows:
-        row["sound"] = not len(row["improper"]) and not len(row["unreachable"])
-    sound = all(row["sound"] for row in rows)
-    caption = f"{len(rows)} subsets, all valid" if sound else None
+        more, subsets, odd = contents(whole)[0], (check_single(whole),), ids_in_library(whole)
+    rows = [more | asdict(subset) | {"sound": subset.sound} for subset in subsets]
+    bad = [subset for subset in subsets if not subset.sound]
+    caption = None if bad else f"{len(rows)} subsets, all valid"
     emit_rows(rows, CHECKS, title="Proper and reachable", json=json, caption=caption)
-    if not sound:
-        bad = [",".join(row["languages"]) for row in rows if not row["sound"]]
-        if any(len(row["improper"]) for row in rows):
+    if bad:
+        if any(subset.improper for subset in bad):
             what, remedy = "are not proper", "learn or copy the tokenizer again"
         else:
             what = "have unreachable tokens"
             remedy = "each wastes an embedding row; bpe-seq with --passes 1 has none"
+        first = ",".join(bad[0].languages)
         raise ModtokError(
-            f"{len(bad)} of {len(rows)} subsets {what}, first: {bad[0]}", remedy=remedy
+            f"{len(bad)} of {len(rows)} subsets {what}, first: {first}", remedy=remedy
         )
     if odd:
         raise ModtokError(said(odd), where=spec, remedy="make it again from the original file")
 
 
-def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
-    """Matching tokens, only of the languages of `DIR@fr,en`."""
-    whole, named = open_whole(spec)
+def show_tokens(spec: str, languages: Languages | None, pattern: str, *, json: bool) -> None:
+    """Matching tokens, only of these languages or those of `DIR@fr,en`."""
+    whole, named = open_whole(spec, languages)
     if not isinstance(whole, ModularTokenizer):
         raise UsageError("--find requires a modular directory", where=spec)
     wanted = whole.resolve(named or whole.languages)
@@ -221,14 +216,15 @@ def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
     emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
 
 
-def show_merges(spec: str, text: str, *, json: bool) -> None:
+def show_merges(spec: str, languages: Languages | None, text: str, *, json: bool) -> None:
     """One row per step of each word; of a modular tokenizer with the languages of each merge.
 
     A language that adopts a merge has it from one that was learned before.
     """
-    whole, named = open_whole(spec)
+    whole, named = open_whole(spec, languages)
     modular = whole if isinstance(whole, ModularTokenizer) else None
-    tokenizer = modular.subset(named or modular.languages, spec) if modular else whole
+    name = subset_spec(spec, languages)
+    tokenizer = modular.subset(named or modular.languages, name) if modular else whole
     if not isinstance(tokenizer, Subtokenizer):
         raise UsageError("--merges requires a tokenizer of modtok", where=spec)
     rows, shown = [], []
