@@ -92,7 +92,10 @@ def test_extract_for_transformers(at, learned: Path) -> None:
             "tokens tokenizer --langs fr -o x.json",
             "x.json: names another format; choose a name that ends in",
         ),
-        ("tokens tokenizer --each -o x.json", "x.json: names a file, and a directory is written"),
+        (
+            "tokens tokenizer --size 300 --each -o x.json",
+            "x.json: names a file, and a directory is written",
+        ),
         ("sample x.json", "x.json: names a file, and a directory is written"),
         ("extract --langs fr -o x.gguf", "x.gguf: names another format"),
         ("report -o x.pdf", "x.pdf: names another format"),
