@@ -20,7 +20,7 @@ import dataclasses
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -363,6 +363,15 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[De
             optional=default is None or NoneType in get_args(get_args(annotation)[0]),
         )
     return declared
+
+
+def each_option(function: Callable[..., Any]) -> Iterator[tuple[str, str | None, Option]]:
+    """(name, parameter of the dataclass that has it, option) of all options of a function."""
+    for name, each in parameters_of(function).items():
+        if isinstance(each, Option):
+            yield name, None, each
+        else:
+            yield from ((inner, name, option) for inner, option in options_of(each).items())
 
 
 def _plain_kind(annotation: Any) -> Any:

@@ -16,7 +16,14 @@ from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError, renamed
 from modtok_cli.base.extras import missing_package
 from modtok_cli.base.files import denied, is_there, one_call
 from modtok_cli.base.hub import local_path
-from modtok_cli.base.option import Declared, Option, options_of, parameters_of, signature_of
+from modtok_cli.base.option import (
+    Declared,
+    Option,
+    each_option,
+    options_of,
+    parameters_of,
+    signature_of,
+)
 from modtok_cli.base.progress import SILENT, Progress, Silent
 from modtok_cli.base.unused import leave_out
 
@@ -112,16 +119,16 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
             if isinstance(option, Option) and name in values.arguments
         )
         if "progress" in signature.parameters and values.arguments.get("progress") is None:
-            values.arguments["progress"] = PythonWarnings(_names(declared))
+            values.arguments["progress"] = PythonWarnings(_names(function))
         progress = values.arguments.get("progress", SILENT)
         try:
             for name, value in values.arguments.items():
                 values.arguments[name] = located(declared.get(name), value, progress)
-            _leave_out(function, declared, values.arguments)
+            _leave_out(function, values.arguments)
             with one_call():
                 return function(*values.args, **values.kwargs)
         except ModtokError as error:
-            error.rename(_names(declared))
+            error.rename(_names(function))
             raise
         except ModuleNotFoundError as error:
             if (lack := missing_package(error)) is None:
@@ -135,21 +142,13 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def _leave_out(
-    function: Callable[..., Any],
-    declared: Mapping[str, Option | type[Declared]],
-    arguments: Mapping[str, Any],
-) -> None:
+def _leave_out(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that the call does not use; defaults were not given."""
-    options: dict[str, Option] = {}
-    values: dict[str, Any] = {}
-    for name, each in declared.items():
-        if isinstance(each, Option):
-            options[name] = each
-            values |= {name: arguments[name]} if arguments.get(name) is not None else {}
-        else:
-            options.update(options_of(each))
-            values.update(arguments[name].given() if arguments.get(name) is not None else {})
+    options = {name: option for name, _, option in each_option(function)}
+    values = {name: value for name, value in arguments.items() if name in options}
+    for value in arguments.values():
+        values |= value.given() if isinstance(value, Declared) else {}
+    values = {name: value for name, value in values.items() if value is not None}
 
     def given(name: str) -> bool:
         value, default = values.get(name), options[name].default
@@ -229,7 +228,7 @@ def documented(function: Callable[..., Any]) -> str:
     head = description_of(function)
     lines = []
     declared = parameters_of(function)
-    names = _names(declared)
+    names = _names(function)
     for name in signature_of(function).parameters:
         each = declared.get(name)
         if name == "progress":
@@ -245,16 +244,13 @@ def documented(function: Callable[..., Any]) -> str:
     return "\n\n".join(part for part in (head, section, text[len(head) :].strip()) if part)
 
 
-def _names(declared: Mapping[str, Option | type[Declared]]) -> dict[str, str]:
+def _names(function: Callable[..., Any]) -> dict[str, str]:
     """Parameters by the flags of the command line: `k`, `settings.steps`."""
-    names: dict[str, str] = {}
-    for name, value in declared.items():
-        if isinstance(value, Option):
-            names.update(dict.fromkeys(value.all_flags, name))
-        else:
-            for option in options_of(value).values():
-                names.update(dict.fromkeys(option.all_flags, f"{name}.{option.name}"))
-    return names
+    return {
+        flag: name if group is None else f"{group}.{name}"
+        for name, group, option in each_option(function)
+        for flag in option.all_flags
+    }
 
 
 def _for_python(option: Option, names: Mapping[str, str]) -> str:

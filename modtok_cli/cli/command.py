@@ -20,7 +20,7 @@ import typer
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
 from modtok_cli.base.files import check_new, one_call
 from modtok_cli.base.memory import peak_bytes
-from modtok_cli.base.option import Option, options_of, parameters_of, signature_of
+from modtok_cli.base.option import Option, each_option, options_of, parameters_of, signature_of
 from modtok_cli.base.public import description_of, located, refuse_inputs
 from modtok_cli.base.unused import leave_out
 from modtok_cli.cli import completion
@@ -166,10 +166,10 @@ class Declaration:
             if parameter.default is parameter.empty
         }
         self._show = show
-        options = (each for each in self.declared.values() if isinstance(each, Option))
         names = {
             each.name: each.metavar if each.argument else "/".join(each.all_flags)
-            for each in options
+            for each in self.declared.values()
+            if isinstance(each, Option)
         }
         text = _QUOTED.sub(lambda word: names.get(word[1], word[1]), description_of(function))
         self.help = "\n\n".join(part for part in (text, inspect.getdoc(show)) if part)
@@ -183,21 +183,14 @@ class Declaration:
             yield option, as_parameter(option, is_required=is_required)
 
     def options(self) -> Iterator[tuple[str, str | None, Option]]:
-        """(name, parameter of the group that it belongs to, option) of the public function."""
-        for name, each in self.declared.items():
-            if isinstance(each, Option):
-                if not each.python_only:
-                    yield name, None, each
-            else:
-                for inner, option in options_of(each).items():
-                    if not option.recipe_only:
-                        yield inner, name, option
+        """As `each_option`, without those that have no flag."""
+        for name, group, option in each_option(self.function):
+            if not (option.python_only or option.recipe_only):
+                yield name, group, option
 
     def keys(self) -> Iterator[Option]:
         """Keys of a recipe that have no flag."""
-        for each in self.declared.values():
-            if not isinstance(each, Option):
-                yield from (option for option in options_of(each).values() if option.recipe_only)
+        return (option for _, _, option in each_option(self.function) if option.recipe_only)
 
     def call(self, ctx: typer.Context, session: Session) -> tuple[Call, dict[str, Any]]:
         """The call that the command line says, and the arguments of `show` besides."""

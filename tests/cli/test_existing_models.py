@@ -203,8 +203,10 @@ def test_a_long_prompt_is_not_a_name(here: Any) -> None:
 
 
 def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
+    Path("modtok.toml").write_text(  # what is for runs
+        '[slice]\ndtype = "float16"\nbos = false\nstep = 4\n[generate]\ntokenizer = "adopted"\n'
+    )
     assert here(*["slice", "model", "--langs", "fr", "-k", "400", "-o", "part"])[0] == 0
-    Path("modtok.toml").write_text('[generate]\ntokenizer = "adopted"\n')  # it is for runs
     status, out, err = here("generate", "part", "Il était", "--max-tokens", "4", "--json")
     Path("modtok.toml").unlink()
     assert status == 0, err
