@@ -156,6 +156,7 @@ class Declaration:
     ) -> None:
         self.function = inspect.unwrap(function)
         self.declared = parameters_of(function)
+        self._every = tuple(each_option(function))
         self.takes_progress = "progress" in signature_of(function).parameters
         self.own = options_of(show)
         self._added = added
@@ -184,13 +185,13 @@ class Declaration:
 
     def options(self) -> Iterator[tuple[str, str | None, Option]]:
         """As `each_option`, without those that have no flag."""
-        for name, group, option in each_option(self.function):
+        for name, group, option in self._every:
             if not (option.python_only or option.recipe_only):
                 yield name, group, option
 
     def keys(self) -> Iterator[Option]:
         """Keys of a recipe that have no flag."""
-        return (option for _, _, option in each_option(self.function) if option.recipe_only)
+        return (option for _, _, option in self._every if option.recipe_only)
 
     def call(self, ctx: typer.Context, session: Session) -> tuple[Call, dict[str, Any]]:
         """The call that the command line says, and the arguments of `show` besides."""

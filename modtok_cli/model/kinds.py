@@ -3,9 +3,6 @@
 from pathlib import Path
 
 from modtok_cli.base.files import is_there
-from modtok_cli.model.architecture.stored_model import CONFIG, is_hf_directory
-from modtok_cli.tokenizer.open import tokenizers_in
-from modtok_cli.training.rundir import is_run
 
 RUN = "runs"
 SLICE = "slices of runs"
@@ -24,6 +21,10 @@ def model_kind(path: Path, *, weights: bool = True) -> str | None:
     Raises:
         UsageError: it holds an adapter.
     """
+    from modtok_cli.model.architecture.stored_model import CONFIG, is_hf_directory
+    from modtok_cli.tokenizer.open import tokenizers_in
+    from modtok_cli.training.rundir import is_run
+
     if not (is_there(path) and path.is_dir()):
         return None
     if (path / FACTS).is_file():
