@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import orjson
 
@@ -14,7 +14,6 @@ from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, check_new, is_vacant, refuse_others
 from modtok_cli.base.membership import Membership
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.read_file import read_file
 from modtok_cli.base.signature import digest
@@ -22,15 +21,7 @@ from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.monolingual import plain_json
 from modtok_cli.construct.outputs import REPLACE
-from modtok_cli.construct.parameters import (
-    Budget,
-    DefaultSpecials,
-    JointFlag,
-    MaxUnspaced,
-    Memory,
-    MinCount,
-    Specials,
-)
+from modtok_cli.construct.parameters import BpeOptions, Budget, JointFlag
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.work import Work
@@ -39,8 +30,6 @@ from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import is_language
-from modtok_cli.text.pretokenizer import PretokenizerName
-from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 if TYPE_CHECKING:
@@ -177,18 +166,8 @@ def bpe(
     *,
     k: Budget = None,
     joint: JointFlag = False,
-    min_count: MinCount = None,
-    max_unspaced: MaxUnspaced = None,
-    pretokenizer: PretokenizerName = None,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: parameters.Data = "data",
     output: parameters.Output = None,
-    reading: Reading = Reading(),
-    threads: parameters.Threads = None,
-    memory: Memory = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
+    **how: Unpack[BpeOptions],
 ) -> BuildReport:
     """Learn plain BPE tokenizers, per language or jointly.
 
@@ -208,19 +187,11 @@ def bpe(
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
     kind = JointBpe if joint else SeparateBpe
-    options = LearnerOptions(
-        bpe,
-        k,
-        specials,
-        default_specials,
-        joint=joint,
-        min_count=min_count,
-        max_unspaced=max_unspaced,
-        pretokenizer=pretokenizer,
-    )
-    text = TrainingText(data, languages, reading, threads, memory)
-    destination = Destination(output or ("bpe-joint" if joint else "bpe"), force=force)
-    return construct(kind, options, text, destination, progress)
+    options = LearnerOptions(bpe, how, k, joint=joint)
+    text = TrainingText(languages, how, how.get("memory"))
+    place = output or ("bpe-joint" if joint else "bpe")
+    destination = Destination(place, how.get("force"), references=False)
+    return construct(kind, options, text, destination)
 
 
 def plain_row(model: Mapping[str, Any]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from modtok_cli.base import parameters
 from modtok_cli.base.arrays import BoolArray, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import JournalState
@@ -21,16 +20,9 @@ from modtok_cli.construct.learner import Learner, left_out_of
 from modtok_cli.construct.monolingual import reference_of
 from modtok_cli.construct.parameters import (
     BudgetByLanguage,
-    DefaultSpecials,
-    ExtendedTokenizer,
     FairShare,
     FairTexts,
-    JournalSeconds,
-    LearnReferences,
-    MaxUnspaced,
-    Memory,
-    MinCount,
-    Specials,
+    ModularBpeOptions,
 )
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
@@ -47,10 +39,8 @@ from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.languages import is_language
-from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
-from modtok_cli.text.reading import Reading
+from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.parameters import ModularOutput
 
 
 class UnitedBpe(Learner):
@@ -245,9 +235,6 @@ def bpe_merge(
             low=0,
         ),
     ] = None,
-    min_count: MinCount = None,
-    max_unspaced: MaxUnspaced = None,
-    pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
@@ -265,18 +252,7 @@ def bpe_merge(
             "",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: parameters.Data = "data",
-    output: ModularOutput = None,
-    reading: Reading = Reading(),
-    threads: parameters.Threads = None,
-    memory: Memory = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    **how: Unpack[ModularBpeOptions],
 ) -> BuildReport:
     """Learn a modular tokenizer with fewest-tokens segmentation.
 
@@ -304,25 +280,12 @@ def bpe_merge(
     """
     options = LearnerOptions(
         bpe_merge,
+        how,
         k,
-        specials,
-        default_specials,
         fair=fair,
         fair_share=fair_share,
         whole_characters=whole_characters,
         superwords=superwords,
-        min_count=min_count,
-        max_unspaced=max_unspaced,
-        pretokenizer=pretokenizer,
     )
-    text = TrainingText(data, languages, reading, threads, memory)
-    destination = Destination(
-        output or tokenizer or "tokenizer",
-        tokenizer,
-        append=append,
-        remove=remove,
-        references=references,
-        force=force,
-        journal_seconds=journal_seconds,
-    )
-    return construct(UnitedBpe, options, text, destination, progress)
+    text = TrainingText(languages, how, how.get("memory"))
+    return construct(UnitedBpe, options, text, Destination.of(how, append, remove))

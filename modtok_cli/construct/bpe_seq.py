@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.option import Option
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.grow import grow_published, is_published
@@ -23,16 +21,9 @@ from modtok_cli.construct.monolingual import reference_json, reference_of
 from modtok_cli.construct.outputs import check_modular
 from modtok_cli.construct.parameters import (
     BudgetByLanguage,
-    DefaultSpecials,
-    ExtendedTokenizer,
     FairShare,
     FairTexts,
-    JournalSeconds,
-    LearnReferences,
-    MaxUnspaced,
-    Memory,
-    MinCount,
-    Specials,
+    ModularBpeOptions,
 )
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
@@ -44,10 +35,7 @@ from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import matching
-from modtok_cli.text.pretokenizer import PretokenizerName
-from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.parameters import ModularOutput
 from modtok_cli.tokenizer.vocabulary import Vocabulary
 
 # Languages counted before the first is learned: enough that learning never waits for text.
@@ -240,9 +228,6 @@ def bpe_seq(
         Literal["merges", "fewest-tokens"] | None,
         Option("Segment words by merges, or into the fewest tokens.", default="merges"),
     ] = None,
-    min_count: MinCount = None,
-    max_unspaced: MaxUnspaced = None,
-    pretokenizer: PretokenizerName = None,
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
@@ -252,18 +237,7 @@ def bpe_seq(
             "appended",
         ),
     ] = None,
-    tokenizer: ExtendedTokenizer = None,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: parameters.Data = "data",
-    output: ModularOutput = None,
-    reading: Reading = Reading(),
-    threads: parameters.Threads = None,
-    memory: Memory = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
-    journal_seconds: JournalSeconds = None,
+    **how: Unpack[ModularBpeOptions],
 ) -> BuildReport:
     """Learn a modular tokenizer by sequential BPE.
 
@@ -294,27 +268,16 @@ def bpe_seq(
     """
     options = LearnerOptions(
         bpe_seq,
+        how,
         k,
-        specials,
-        default_specials,
         fair=fair,
         fair_share=fair_share,
         order=order,
         passes=passes,
         segmentation=segmentation,
-        min_count=min_count,
-        max_unspaced=max_unspaced,
-        pretokenizer=pretokenizer,
     )
-    text = TrainingText(data, languages, reading, threads, memory)
-    destination = Destination(
-        output or tokenizer or "tokenizer",
-        tokenizer,
-        append=append,
-        references=references,
-        force=force,
-        journal_seconds=journal_seconds,
-    )
-    if append is not None and tokenizer is not None and is_published(Path(tokenizer)):
-        return grow_published(options, text, destination, progress)
-    return construct(SequentialBpe, options, text, destination, progress)
+    text = TrainingText(languages, how, how.get("memory"))
+    destination = Destination.of(how, append)
+    if append is not None and destination.tokenizer and is_published(destination.tokenizer):
+        return grow_published(options, text, destination)
+    return construct(SequentialBpe, options, text, destination)

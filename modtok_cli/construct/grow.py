@@ -68,7 +68,7 @@ def is_published(path: Path) -> bool:
 
 
 def grow_published(
-    options: LearnerOptions, text: TrainingText, destination: Destination, progress: Progress
+    options: LearnerOptions, text: TrainingText, destination: Destination
 ) -> BuildReport:
     """Add languages to a published tokenizer, `options.k` new tokens for each.
 
@@ -77,6 +77,7 @@ def grow_published(
     """
     _refuse_others(options, text, destination)
     source, output, k = destination.source, destination.path, options.k
+    progress = text.progress
     max_unspaced = options.values["max_unspaced"]
     if max_unspaced is None:
         max_unspaced = MAX_UNSPACED

@@ -1,11 +1,15 @@
 """Options of constructions, each a type for parameters of public functions."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, TypedDict
 
-from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import MAX_BUDGET, FilePath
+from modtok_cli.base.option import Option, option_of
+from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Force, Threads
+from modtok_cli.base.progress import Progress
 from modtok_cli.construct.budgets import Budgets, budgets_text
+from modtok_cli.text.pretokenizer import PretokenizerName
+from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.parameters import ModularOutput
 
 Budget = Annotated[
     int | None,
@@ -93,17 +97,19 @@ Specials = Annotated[
     ),
 ]
 DefaultSpecials = Annotated[
-    bool,
+    bool | None,
     Option(
         "Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
         flags="--no-default-specials",
+        default=True,
     ),
 ]
 LearnReferences = Annotated[
-    bool,
+    bool | None,
     Option(
         "Do not learn the monolingual reference tokenizers of NSL.",
         flags="--no-references",
+        default=True,
     ),
 ]
 JointFlag = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
@@ -115,3 +121,33 @@ JournalSeconds = Annotated[
         low=0,
     ),
 ]
+
+
+class BuildOptions(TypedDict, total=False):
+    """The options that all constructions have."""
+
+    specials: Specials
+    default_specials: DefaultSpecials
+    data: Annotated[Data, option_of(Data, default="data")]
+    reading: Reading
+    threads: Threads
+    force: Annotated[Force, option_of(Force, default=False)]
+    progress: Progress
+
+
+class BpeOptions(BuildOptions, total=False):
+    """The options that all constructions by BPE have."""
+
+    min_count: MinCount
+    max_unspaced: MaxUnspaced
+    pretokenizer: PretokenizerName
+    memory: Memory
+
+
+class ModularBpeOptions(BpeOptions, total=False):
+    """The options that all constructions of a modular tokenizer by BPE have."""
+
+    tokenizer: ExtendedTokenizer
+    output: ModularOutput
+    references: LearnReferences
+    journal_seconds: JournalSeconds

@@ -40,7 +40,6 @@ def construct(
     options: LearnerOptions,
     text: TrainingText,
     destination: Destination,
-    progress: Progress,
 ) -> BuildReport:
     """Build a tokenizer with a learner of type `kind`.
 
@@ -49,6 +48,7 @@ def construct(
     """
     _refuse_mixtures(options, text, destination)
     return_large_blocks()
+    progress = text.progress
     with locked(destination.path):
         base = None
         if destination.append or destination.remove:
@@ -96,7 +96,7 @@ def construct(
             seconds = learner.journal_seconds
         journal = JournalDir(destination.path, key, seconds, destination.force)
         files = {language: files[language] for language in languages}
-        with Work(learner, text, files, destination, journal, progress, base) as work:
+        with Work(learner, text, files, destination, journal, base) as work:
             work.resume()
             work.prepare()
             if parallel and not learner.budgets:

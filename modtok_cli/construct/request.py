@@ -10,9 +10,10 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.parameters import FilePath, Languages, optional_path
-from modtok_cli.base.progress import Progress
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.construct.budgets import Budgets, parsed
+from modtok_cli.construct.parameters import BuildOptions, ModularBpeOptions
 from modtok_cli.text.counts import split_words
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
@@ -29,24 +30,21 @@ class TrainingText:
     Attributes:
         data: directory with the text of each language, or one file.
         languages: languages of `data` to learn; None for all.
+        memory: limit of counting and learning; None for none.
 
     Raises:
         UsageError: a list of languages with an empty entry or a repeated language.
     """
 
     def __init__(
-        self,
-        data: FilePath = "data",
-        languages: Languages | None = None,
-        reading: Reading = Reading(),
-        threads: int | None = None,
-        memory: str | int | None = None,
+        self, languages: Languages | None, how: BuildOptions, memory: str | int | None = None
     ) -> None:
-        self.data = path_of(data)
         self.languages = optional_languages(languages)
-        self.reading = reading
-        self.threads = threads
+        self.data = path_of(how.get("data") or "data")
+        self.reading = how.get("reading") or Reading()
+        self.threads = how.get("threads")
         self.memory = memory
+        self.progress = how.get("progress", SILENT)
 
 
 class Destination:
@@ -54,9 +52,9 @@ class Destination:
 
     Attributes:
         path: directory that is written.
+        force: whether an existing output is replaced.
         tokenizer: the tokenizer that `append` and `remove` change; None for `path` in place.
         references: whether monolingual references are learned.
-        force: whether an existing output is replaced.
         journal_seconds: least time between two writes of the journal; None for the learner's.
 
     Raises:
@@ -66,21 +64,40 @@ class Destination:
     def __init__(
         self,
         path: FilePath,
-        tokenizer: FilePath | None = None,
+        force: bool | None,
         *,
         append: Languages | None = None,
         remove: Languages | None = None,
-        references: bool = False,
-        force: bool = False,
+        tokenizer: FilePath | None = None,
+        references: bool | None = None,
         journal_seconds: float | None = None,
     ) -> None:
         self.path = Path(path)
-        self.tokenizer = optional_path(tokenizer)
+        self.force = bool(force)
         self.append = optional_languages(append, "--append")
         self.remove = optional_languages(remove, "--remove")
-        self.references = references
-        self.force = force
+        self.tokenizer = optional_path(tokenizer)
+        self.references = references is not False
         self.journal_seconds = journal_seconds
+
+    @classmethod
+    def of(
+        cls,
+        how: ModularBpeOptions,
+        append: Languages | None = None,
+        remove: Languages | None = None,
+    ) -> Destination:
+        """Return the destination of a modular tokenizer, by default the one that is extended."""
+        tokenizer = how.get("tokenizer")
+        return cls(
+            how.get("output") or tokenizer or "tokenizer",
+            how.get("force"),
+            append=append,
+            remove=remove,
+            tokenizer=tokenizer,
+            references=how.get("references"),
+            journal_seconds=how.get("journal_seconds"),
+        )
 
     @property
     def source(self) -> Path:
@@ -106,9 +123,8 @@ class LearnerOptions:
     def __init__(
         self,
         function: Callable[..., Any],
+        how: BuildOptions,
         k: Budgets | None = None,
-        specials: Sequence[str] = (),
-        default_specials: bool = True,
         *,
         fair: FilePath | None = None,
         fair_share: float | None = None,
@@ -118,14 +134,15 @@ class LearnerOptions:
         self.k, self.budgets = (None, dict[str, int]()) if k is None else parsed(k)
         self.fair = optional_path(fair)
         self.fair_share = fair_share
-        self.specials = specials
-        self.default_specials = default_specials
-        self.values = values
+        self.specials = how.get("specials") or ()
+        self.default_specials = how.get("default_specials") is not False
+        of_words = ("min_count", "max_unspaced", "pretokenizer")
+        self.values = values | {name: how.get(name) for name in of_words if name in self.options}
 
     def special_tokens(self, first: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the special tokens: `first`, the default ones, and the user's.
 
-        >>> LearnerOptions(check_specials, specials=["<s>"]).special_tokens()
+        >>> LearnerOptions(check_specials, {"specials": ["<s>"]}).special_tokens()
         ('<|endoftext|>', '<|pad|>', '<s>')
         """
         known = (*first, *(DEFAULT_SPECIALS if self.default_specials else ()))

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from modtok_cli.base import parameters
 from modtok_cli.base.membership import Membership
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe import Joint, PlainFiles, Separate
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.journal import JournalState
 from modtok_cli.construct.learner import Learner
-from modtok_cli.construct.parameters import Budget, DefaultSpecials, JointFlag, Specials
+from modtok_cli.construct.parameters import Budget, BuildOptions, JointFlag
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.construct.states import UnigramState
@@ -23,7 +22,6 @@ from modtok_cli.learn.monolingual_unigram import check_unigram_budget, learn_uni
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
-from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.segmenters.unigram import Unigram
 
 EM_SECONDS = 10.0
@@ -130,14 +128,8 @@ def unigram(
     *,
     k: Budget = None,
     joint: JointFlag = False,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: parameters.Data = "data",
     output: parameters.Output = None,
-    reading: Reading = Reading(),
-    threads: parameters.Threads = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
+    **how: Unpack[BuildOptions],
 ) -> BuildReport:
     """Learn plain Unigram tokenizers, per language or jointly.
 
@@ -157,7 +149,7 @@ def unigram(
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
     kind = JointUnigram if joint else SeparateUnigram
-    options = LearnerOptions(unigram, k, specials, default_specials, joint=joint)
-    text = TrainingText(data, languages, reading, threads)
-    destination = Destination(output or ("unigram-joint" if joint else "unigram"), force=force)
-    return construct(kind, options, text, destination, progress)
+    options = LearnerOptions(unigram, how, k, joint=joint)
+    place = output or ("unigram-joint" if joint else "unigram")
+    destination = Destination(place, how.get("force"), references=False)
+    return construct(kind, options, TrainingText(languages, how), destination)

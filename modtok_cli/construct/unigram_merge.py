@@ -3,26 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_merge import members_of, united_rows
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.learner import LearnedTokenizer
 from modtok_cli.construct.parameters import (
     BudgetByLanguage,
-    DefaultSpecials,
+    BuildOptions,
     FairShare,
     FairTexts,
     JournalSeconds,
     LearnReferences,
-    Specials,
 )
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
@@ -48,7 +46,6 @@ from modtok_cli.learn.em import (
 )
 from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.parameters import ModularOutput
 
@@ -255,16 +252,10 @@ def unigram_merge(
             high=2**31 - 1,
         ),
     ] = ITERATIONS,
-    references: LearnReferences = True,
-    specials: Specials = (),
-    default_specials: DefaultSpecials = True,
-    data: parameters.Data = "data",
+    references: LearnReferences = None,
     output: ModularOutput = None,
-    reading: Reading = Reading(),
-    threads: parameters.Threads = None,
-    force: parameters.Force = False,
-    progress: Progress = SILENT,
     journal_seconds: JournalSeconds = None,
+    **how: Unpack[BuildOptions],
 ) -> BuildReport:
     """Merge monolingual Unigram models into a modular tokenizer.
 
@@ -287,17 +278,18 @@ def unigram_merge(
     """
     options = LearnerOptions(
         unigram_merge,
+        how,
         k,
-        specials,
-        default_specials,
         fair=fair,
         fair_share=fair_share,
         models=parameters.optional_path(models),
         weights=weights,
         iterations=iterations,
     )
-    text = TrainingText(data, languages, reading, threads)
     destination = Destination(
-        output or "tokenizer", references=references, force=force, journal_seconds=journal_seconds
+        output or "tokenizer",
+        how.get("force"),
+        references=references,
+        journal_seconds=journal_seconds,
     )
-    return construct(UnitedUnigram, options, text, destination, progress)
+    return construct(UnitedUnigram, options, TrainingText(languages, how), destination)

@@ -14,7 +14,6 @@ from types import TracebackType
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import scratch_beside
-from modtok_cli.base.progress import Progress
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.bounded import BoundedCounts
 from modtok_cli.construct.cancellable import CancellableProgress
@@ -48,12 +47,11 @@ class Work:
         files: Mapping[str, Sequence[Path]],
         destination: Destination,
         journal: JournalDir,
-        progress: Progress,
         base: ModularTokenizer | None = None,
     ) -> None:
         self.text = text
         self.languages = list(files)
-        self.progress = CancellableProgress(progress)
+        self.progress = CancellableProgress(text.progress)
         self._output = destination.path
         self.journal = journal
         self._learner = learner
