@@ -206,7 +206,7 @@ def memory() -> dict[str, Any]:
     optimizer_step(model, batch, 1e-4)
     peak = status("VmHWM") - before
     options = RunSettings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
-    config = replace(resolve(options, gpu=False), shape=shape)
+    config = resolve(options, gpu=False).changed(shape=shape)
     plans = model.exchange.plan(active_ids(model.tables, batch, ranks)).values()
     rows = StepRows(
         size // 5,
