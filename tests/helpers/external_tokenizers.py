@@ -39,6 +39,7 @@ def external_tokenizer(kind: str) -> bytes:
             show_progress=False,
             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         )
+        made.train_from_iterator(lines, trainer)
     elif kind == "characters":
         made = tokenizers.Tokenizer(
             tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True)
@@ -61,14 +62,12 @@ def external_tokenizer(kind: str) -> bytes:
             for line in lines
             for first, word in zip([True] + [False] * 999, line.split(" "), strict=False)
         ]
+        made.train_from_iterator(lines, trainer)
     else:
-        made = tokenizers.Tokenizer(tokenizers.models.Unigram())
+        made = tokenizers.Tokenizer(tokenizers.models.Unigram(_pieces(lines), unk_id=0))
         made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="always")
         made.decoder = tokenizers.decoders.Metaspace(prepend_scheme="always")
-        trainer = tokenizers.trainers.UnigramTrainer(
-            vocab_size=599, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False
-        )
-    made.train_from_iterator(lines, trainer)
+        made.add_special_tokens(SPECIALS)
     document = orjson.loads(made.to_str())
     # The trainer marks the bytes as special; in published files they are ordinary tokens.
     document["added_tokens"] = document["added_tokens"][: len(SPECIALS)]
@@ -81,6 +80,17 @@ def external_tokenizer(kind: str) -> bytes:
         special_tokens=[("<s>", 1), ("<|im_end|>", made.token_to_id("<|im_end|>"))],
     )
     return made.to_str().encode()
+
+
+def _pieces(lines: Iterable[str]) -> list[tuple[str, float]]:
+    """Of SentencePiece, whose training gives the same in each process, unlike `tokenizers`'."""
+    common = {"byte_fallback": False, "num_threads": 1, "character_coverage": 1.0}
+    common["normalization_rule_name"] = "identity"
+    data = sentencepiece_model(lines, vocab_size=599 - len(SPECIALS) + 3, **common)
+    model = sentencepiece.SentencePieceProcessor(model_proto=data)
+    places = range(3, model.get_piece_size())  # without <unk>, <s> and </s>
+    learned = [(model.id_to_piece(place), model.get_score(place)) for place in places]
+    return [*((name, 0.0) for name in SPECIALS), *learned]
 
 
 def several_merges(model: dict) -> list[list[str]]:
