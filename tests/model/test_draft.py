@@ -296,7 +296,7 @@ def test_wrong_lists_are_refused(tmp_path: Path, name: str, content: Any, messag
 
 
 def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path: Path) -> None:
-    """By `read`, `include` and `multiple`; and measured beside ours."""
+    """By `read`, `must_have` and `multiple`; and measured beside ours."""
     model, data = str(place / "model"), place / "data"
     vocabulary = DraftVocabulary.open(model)
     needed = np.flatnonzero(vocabulary.needed)
@@ -309,7 +309,7 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
         assert modtok.tokens(model, read=file) == theirs
     include = tmp_path / "include.txt"
     include.write_text(f"{needed[0]}\n{others[0]}\n")
-    found = modtok.tokens(model, read=file, include=include, multiple=64)
+    found = modtok.tokens(model, read=file, must_have=include, multiple=64)
     assert isinstance(found, list)
     more = sorted({int(needed[0]), int(others[0])} - {*theirs})
     assert found[: len(theirs) + len(more)] == [*theirs, *more]
@@ -318,7 +318,7 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
     assert found[len(theirs) + len(more) :] == rest[: len(found) - len(theirs) - len(more)]
     size = len(needed) + 9
     plain = modtok.tokens(model, "fi,en", data=data, size=size)
-    with_few = modtok.tokens(model, "fi,en", data=data, size=size, include=few)
+    with_few = modtok.tokens(model, "fi,en", data=data, size=size, must_have=few)
     assert isinstance(plain, list)
     assert isinstance(with_few, list)
     wanted = {int(others[-1]), int(others[0])}

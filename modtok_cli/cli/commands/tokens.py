@@ -40,7 +40,8 @@ Compare = Annotated[Path | None, options_of(draft_coverage)["compare"]]
     # token map for speculative decoding in SGLang: 16,384 rows
     modtok tokens model/ --langs fi,en --size 16384 --format sglang -o fi-en.pt
     # a map for TensorRT-Edge-LLM
-    modtok tokens model/ --langs fi,en --size 16384 --format tensorrt-edge-llm -o map/
+    modtok tokens model/ --langs fi,en --size 16384 --format tensorrt-edge-llm \\
+        -o map/
     # another list beside one of the same size, by language
     modtok tokens model/ --langs fi,en --sizes --test texts \\
         --compare fr.json

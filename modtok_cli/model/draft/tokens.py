@@ -52,7 +52,17 @@ Mix = Annotated[
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("sizes"):
-        lists = ("size", "k", "coverage", "each", "read", "include", "multiple", "format", "output")
+        lists = (
+            "size",
+            "k",
+            "coverage",
+            "each",
+            "read",
+            "must_have",
+            "multiple",
+            "format",
+            "output",
+        )
         yield lists, "--sizes compares sizes"
         return
     if values.get("read") is not None:
@@ -96,7 +106,7 @@ def tokens(
             "Instead, the tokens of this list, in any of the formats but sglang.", metavar="LIST"
         ),
     ] = None,
-    include: Annotated[
+    must_have: Annotated[
         FilePath | None,
         Option("A list of tokens that must be in, such as the targets of a draft.", metavar="LIST"),
     ] = None,
@@ -149,16 +159,16 @@ def tokens(
     """
     names = optional_languages(languages)
     if read is not None:
-        return _of_list(str(model), path_of(read), include, multiple, progress)
+        return _of_list(str(model), path_of(read), must_have, multiple, progress)
     if size is None:
         ids = _of_languages(Path(model), names, data, k, coverage, reading, progress)
-        if include is not None or multiple is not None:
+        if must_have is not None or multiple is not None:
             vocabulary = DraftVocabulary.open(str(model), progress)
-            ids = sorted(_completed(ids, vocabulary, include, multiple, progress))
+            ids = sorted(_completed(ids, vocabulary, must_have, multiple, progress))
         return ids
     vocabulary = DraftVocabulary.open(str(model), progress)
-    if include is not None:
-        vocabulary.needed[_included(include, vocabulary)] = True
+    if must_have is not None:
+        vocabulary.needed[_listed(path_of(must_have), vocabulary)] = True
     size += -size % (multiple or 1)
     used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
     counts = {name: kept for name, (kept, _) in used.items()}
@@ -175,13 +185,12 @@ def tokens(
     return lists if each else lists["all"]
 
 
-def _included(include: FilePath, vocabulary: DraftVocabulary) -> Int64Array:
-    """Ids of the list `include`, in its order.
+def _listed(path: Path, vocabulary: DraftVocabulary) -> Int64Array:
+    """Return the ids of the list in `path`, in its order.
 
     Raises:
         UsageError: one is no token of the vocabulary.
     """
-    path = path_of(include)
     ids = read_list(path, vocabulary.rows or len(vocabulary.tokens))
     gaps = ids[ids >= len(vocabulary.tokens)].tolist() or ids[~vocabulary.tokens[ids]].tolist()
     if gaps:
@@ -194,11 +203,11 @@ def _included(include: FilePath, vocabulary: DraftVocabulary) -> Int64Array:
 
 
 def _of_list(
-    model: str, path: Path, include: FilePath | None, multiple: int | None, progress: Progress
+    model: str, path: Path, must_have: FilePath | None, multiple: int | None, progress: Progress
 ) -> list[int]:
     """The tokens of a list of another program."""
     vocabulary = DraftVocabulary.open(model, progress)
-    ids = _completed(_included(path, vocabulary).tolist(), vocabulary, include, multiple, progress)
+    ids = _completed(_listed(path, vocabulary).tolist(), vocabulary, must_have, multiple, progress)
     missing = np.setdiff1d(np.flatnonzero(vocabulary.needed), ids)
     if len(missing):
         progress.warn(
@@ -211,12 +220,12 @@ def _of_list(
 def _completed(
     ids: list[int],
     vocabulary: DraftVocabulary,
-    include: FilePath | None,
+    must_have: FilePath | None,
     multiple: int | None,
     progress: Progress,
 ) -> list[int]:
-    """The list, then the tokens of `include`, then others in order of ids up to a multiple."""
-    wanted = [] if include is None else _included(include, vocabulary).tolist()
+    """The list, then the tokens of `must_have`, then others in order of ids up to a multiple."""
+    wanted = [] if must_have is None else _listed(path_of(must_have), vocabulary).tolist()
     ids = [*ids, *sorted({*wanted} - {*ids})]
     if missing := -len(ids) % (multiple or 1):
         others = np.setdiff1d(np.flatnonzero(vocabulary.tokens), ids)
@@ -310,7 +319,7 @@ def draft_coverage(
     ranking = Ranking.of(vocabulary, kept, mix)
     if compare is None:
         return coverage_rows(vocabulary, ranking, held)
-    ids = _included(compare, vocabulary)
+    ids = _listed(path_of(compare), vocabulary)
     if len(ids) < ranking.needed:
         raise UsageError(
             f"names {len(ids):,} tokens; a list of this model has at least {ranking.needed:,}",
