@@ -90,6 +90,8 @@ def test_rows_of_bits(capsys: Any) -> None:
     line = f"bpb {TEXT} runs/latest --limit 3 --json"
     assert modtok(line) == 0
     assert modtok(f"{line} --infer full --batch-size 2 --plot b.svg") == 0
-    rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    out, err = capsys.readouterr()
+    assert "wrote b.svg" in err
+    rows = [json.loads(each) for each in out.splitlines()]
     assert [(row["infer"], row["documents"]) for row in rows] == [("lang", 3), ("full", 3)]
     assert Path("b.svg").exists()

@@ -202,7 +202,11 @@ def test_what_does_not_fit_a_model_is_refused_in_a_line(
     assert not new.exists()
 
 
-@pytest.mark.parametrize("field", [{"ids": [3, 2]}, {"ids": "no"}, {"rows": None}, {"weights": 4}])
+@pytest.mark.parametrize(
+    "field",
+    [{"ids": [3, 2]}, {"ids": [-1, 2]}, {"ids": [2.5, 3.5]}, {"ids": "no"}, {"rows": None},
+     {"weights": 4}],
+)  # fmt: skip
 def test_damaged_ids_are_an_error(field: dict[str, object], tmp_path: Path) -> None:
     whole = build(tmp_path / "whole")
     slice_model(whole, "fr", data=DATA, output=tmp_path / "fr")

@@ -135,6 +135,11 @@ def test_a_full_disk_of_temporary_files_is_named() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_an_error_of_another_file_is_not_one_of_temporary_files() -> None:
+    with pytest.raises(FileNotFoundError, match="/elsewhere/a"), scratch_directory():
+        Path("/elsewhere/a").read_bytes()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel of Linux")
 def test_child_ends_with_its_parent(tmp_path: Path) -> None:
     """kill -9 of a command must not leave its trainer running."""
