@@ -5,7 +5,7 @@
 
 NTREX has LANG.txt with one sentence a line. A tokenizer is any that `modtok.load` opens. A word is
 what white space separates; no special token is counted. Of a modular tokenizer each language is
-measured with its own subset, and with that of the language and English. Prints a JSON line for
+measured with its own subset, with that of the language and English, and with T. Prints a line for
 each tokenizer, the fewest tokens first: rows, tokens per word by language, mean, worst, in how
 many languages a subset is below the best published tokenizer, and the shares of words and of
 different words in one token (`modtok check`).
@@ -62,9 +62,9 @@ def main() -> None:
     for spec in args.modular:
         loaded = modtok.load(spec)
         assert isinstance(loaded, modtok.ModularTokenizer), spec
-        for name, more in (("", []), (" with English", ["en"])):
+        for name, more in (("LANG", []), ("LANG with English", ["en"]), ("full", LANGUAGES)):
             subsets = {x: loaded.subset(dict.fromkeys([x, *more])) for x in LANGUAGES}
-            row = measured(f"{Path(spec).name}@LANG{name}", subsets)
+            row = measured(f"{Path(spec).name}@{name}", subsets)
             below = [x for x in LANGUAGES if row["tokens_per_word"][x] < best[x]]
             rows.append({**row, "below_best_published": len(below)})
     for row in sorted(rows, key=lambda row: row["mean"]):

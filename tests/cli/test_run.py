@@ -106,7 +106,7 @@ def test_a_current_directory_that_was_removed_is_named(here, tmp_path: Path, mon
 def test_messages_name_the_flag_that_was_typed(at, typed: str) -> None:
     """Of `-k/--budget` one is typed: the other one is not the user's word."""
     flag = typed.split("7")[0].rstrip(" =")
-    for line in (f"bpe-seq --append sw -o tokenizer {typed}",
+    for line in (f"tokens tokenizer --langs fr {typed}",
                  f"tokens tokenizer --langs fr --size 400 {typed}"):  # fmt: skip
         status, _, err = at(*line.split())
         assert status == 2

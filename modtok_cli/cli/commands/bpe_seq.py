@@ -14,7 +14,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
     modtok bpe-seq --langs en,fi,fr -k 24000
     # 30,000 tokens for Finnish; sizes that make the same lines equally long
     modtok bpe-seq -k 24000,fi=30000
-    modtok bpe-seq --fair parallel
+    modtok bpe-seq --langs en,fi,fr --fair flores/
     # all languages in data/; better subtokenizers in twice the time
     modtok bpe-seq --passes 2
     # the same vocabulary with fewest-tokens segmentation
