@@ -8,7 +8,6 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.parameters import MAX_BUDGET
 from modtok_cli.text.languages import the_one
-from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 Budgets = int | str | Mapping[str, int]
 
@@ -59,18 +58,20 @@ def parsed(value: Any) -> tuple[int | None, dict[str, int]]:
 
 
 def own_budgets(
-    k: int | None, own: Mapping[str, int], languages: Sequence[str], base: ModularTokenizer | None
+    k: int | None,
+    own: Mapping[str, int],
+    languages: Sequence[str],
+    equal: int,
+    before: Mapping[str, int],
 ) -> dict[str, int]:
-    """The budgets of languages that have one of their own.
+    """The budgets of languages that have one of their own, different from `equal`.
 
-    `k`, `own`: as given (`parsed`); `languages`: to learn, beside those of `base`.
+    `k`, `own`: as given (`parsed`); `languages`: to learn, beside those with budgets `before`.
 
     Raises:
-        UsageError: a budget is of none of the languages.
+        UsageError: a budget is of none of the languages, or of one that has another.
     """
-    budgets = dict(base.budgets) if base else {}
-    if base is not None and k is not None and k != base.k:
-        budgets |= dict.fromkeys(languages, k)
+    chosen: dict[str, int] = {}
     for name, budget in own.items():
         label = the_one(name, languages)
         if label is None:
@@ -79,5 +80,8 @@ def own_budgets(
                 where="-k",
                 remedy=f"expected one of {', '.join(languages)}",
             )
-        budgets[label] = budget
-    return budgets
+        if label in chosen:
+            raise UsageError(f"two budgets for '{label}'", where="-k", remedy=f"omit {name}")
+        chosen[label] = budget
+    every = {**before, **dict.fromkeys(languages, equal if k is None else k), **chosen}
+    return {name: budget for name, budget in every.items() if budget != equal}

@@ -63,7 +63,8 @@ def construct(
         named = destination.append or text.languages
         files = language_files(text.data, named, text.reading, progress=progress)
         languages = learner.order(list(files), named)
-        learner.budgets = own_budgets(options.k, options.budgets, languages, base)
+        before = base.budgets if base else {}
+        learner.budgets = own_budgets(options.k, options.budgets, languages, learner.k, before)
         parallel = _parallel_text(learner, options, languages, text, progress)
         added = None
         if base is not None:
@@ -271,6 +272,7 @@ def _remove(
     if len(removed) == len(base.languages):
         raise UsageError("no language would remain", where="--remove")
     remaining = [name for name in base.languages if name not in removed]
+    learner.budgets = {name: k for name, k in base.budgets.items() if name in remaining}
     if not destination.is_in_place:
         existing = learner.check_output(destination, remaining)
         if existing is not None:

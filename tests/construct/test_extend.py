@@ -77,6 +77,24 @@ def test_remove_writes_a_new_version(tmp_path: Path) -> None:
     assert progress.notes == [f"previous version kept in {kept}"]
 
 
+def test_a_build_with_budgets_by_language_is_known_as_finished(tmp_path: Path) -> None:
+    """Also where a budget is that of all, and after languages were removed."""
+    old, other, new = tmp_path / "old", tmp_path / "other", tmp_path / "new"
+    for learn, where in (
+        (bpe_merge, {"languages": ["en", "fi"], "k": "300,en=300,fi=310", "output": old}),
+        (bpe_seq, {"languages": ["en", "fi"], "k": "300,fi=300", "output": other}),
+        (bpe_seq, {"append": ["sw"], "tokenizer": other, "k": "310,sw=300", "output": new}),
+        (bpe_merge, {"remove": ["en"], "tokenizer": old, "output": tmp_path / "rest"}),
+    ):
+        learn(data=DATA, **where)
+        before, progress = contents(tmp_path), Said()
+        learn(data=DATA, progress=progress, **where)
+        assert "already finished with these settings" in progress.warnings[0]
+        assert contents(tmp_path) == before
+    with pytest.raises(UsageError, match="two budgets for 'fi'; omit fin"):
+        bpe_seq(data=DATA, k="300,fi=310,fin=320", output=tmp_path / "twice")
+
+
 def test_other_settings_than_those_of_the_build_are_refused(tmp_path: Path) -> None:
     for learn in (bpe_seq, bpe_merge):
         learn(["en", "fi"], data=DATA, output=tmp_path / learn.__name__, k=300)
