@@ -273,6 +273,10 @@ def test_what_does_not_fit_a_run_is_refused_in_a_line(
         graft(part, tied_run, output=new)
     with pytest.raises(UsageError, match="convert is for Hugging Face models"):
         graft(part, run, output=new, convert=True)
+    unnamed = Path(shutil.copytree(part, tmp_path / "unnamed"))
+    (unnamed / "modtok.json").unlink()
+    with pytest.raises(UsageError, match=r"unnamed: has no modtok.json .*; name the fine-tuned"):
+        graft(unnamed, run, output=new, tokenizer=workspace / "tokenizer")
     old = run / "checkpoints" / "step-00000004"
     with pytest.raises(UsageError, match=r"other weights than .* has at step 4"):
         graft(part, old, output=new)

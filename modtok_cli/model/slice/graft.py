@@ -23,10 +23,12 @@ from modtok_cli.model.kinds import FACTS, MODEL, RUN
 from modtok_cli.model.parameters import RunTokenizer
 
 
-def _home_kind(_: object, values: Mapping[str, Any]) -> str:
-    """The kind of what the slice was cut from."""
-    home = values.get("original") or values["model"]
-    return RUN if (Path(home) / FACTS).is_file() else MODEL
+def _home_kind(_: object, values: Mapping[str, Any]) -> str | None:
+    """The kind of what the slice was cut from; None if it does not say."""
+    home = Path(values.get("original") or values["model"])
+    if (home / FACTS).is_file():
+        return RUN
+    return MODEL if (home / IDS).is_file() else None
 
 
 @public
