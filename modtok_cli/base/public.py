@@ -152,6 +152,10 @@ def _leave_out(function: Callable[..., Any], arguments: Mapping[str, Any]) -> No
 
     def given(name: str) -> bool:
         value, default = values.get(name), options[name].default
+        if isinstance(value, Path) and isinstance(default, str):
+            default = Path(default)
+        if isinstance(value, list) and isinstance(default, tuple):
+            value = tuple(value)
         return value is not None and not (type(value) is type(default) and value == default)
 
     leave_out(function, options, values, given)

@@ -157,6 +157,8 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Hugging Face models only: omit reading\.field"):
         slice_model(run, ["fr"], output=tmp_path / "q", reading=Reading(field="body"))
     assert not (tmp_path / "q").exists()
+    # A default is as if it were not given.
+    slice_model(run, ["fr"], output=tmp_path / "q", data="data", texts=[], verify=True)
 
 
 def test_append_from_another_run_that_is_named(
