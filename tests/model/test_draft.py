@@ -325,6 +325,8 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
     assert {*with_few} == {*needed.tolist()} | wanted | {
         *[index for index in plain if index not in {*needed.tolist()} | wanted][:7]
     }
+    with pytest.raises(UsageError, match=rf"{len(needed) + 2} must be in .*must_have lists"):
+        modtok.tokens(model, "fi,en", data=data, size=len(needed) + 1, must_have=few)
     rounded = modtok.tokens(model, "fi,en", data=data, size=size, multiple=128)
     assert rounded == modtok.tokens(model, "fi,en", data=data, size=-(-size // 128) * 128)
     rows = modtok.draft_coverage(model, "fi,en", data=data, test=data, compare=file)

@@ -66,7 +66,8 @@ class Ranking:
         """
         if size < self.needed:
             raise UsageError(
-                f"{size:,} tokens are too few: {self.needed:,} are bytes and special tokens",
+                f"{size:,} tokens are too few: {self.needed:,} must be in (bytes, special tokens, "
+                "and what --must-have lists)",
                 where="--size",
                 remedy=f"choose at least {self.needed:,}",
             )
