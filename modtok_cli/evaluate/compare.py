@@ -81,7 +81,7 @@ class _Metric:
 
 
 def _unused(values: Mapping[str, Any]) -> Unused:
-    if not any(Path(values[side]).is_dir() for side in ("first", "second")):
+    if all(Path(values[side]).is_file() for side in ("first", "second")):
         yield options_of(compare).keys() - {"first", "second", "resamples"}, "two files are given"
 
 

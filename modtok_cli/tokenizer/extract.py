@@ -38,7 +38,6 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 def _unused(values: Mapping[str, Any]) -> Unused:
     if not values.get("on"):
         yield options_of(Reading), "no text is read without --text"
-        yield ("top_k", "coverage"), "--text and -k or --coverage require each other"
 
 
 @public

@@ -149,6 +149,7 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
         "--limit": "limit", "-t": "tokenizer", "--text": "on", "--probe": "probe", "--size": "size",
         "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
     }  # fmt: skip
+    Path("l").write_text("1 2")
     m, runs = modtok, "runs and slices of runs, not for Hugging Face models; omit it"
     no_text = "no text selects tokens: omit k"
     for line, call, message in (
@@ -186,7 +187,7 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
         ("corpus stats a.txt --data b", partial(m.corpus_stats, "a.txt", data="b"),
          "TEXT is given: omit data"),
         ("cost --limit 2", partial(m.cost, limit=2), "no text given: omit limit"),
-        ("eval compare a b --limit 2", partial(m.compare, "a", "b", limit=2),
+        ("eval compare l l --limit 2", partial(m.compare, "l", "l", limit=2),
          "two files are given: omit limit"),
     ):  # fmt: skip
         status, _, err = here(*line.split())

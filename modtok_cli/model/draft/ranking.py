@@ -75,7 +75,7 @@ class Ranking:
             raise UsageError(
                 f"the vocabulary has {len(self.order):,} tokens, cannot list {size:,}",
                 where="--size",
-                remedy=f"choose at most {len(self.order):,}",
+                remedy=f"choose at most {len(self.order):,}, with --multiple N a multiple of N",
             )
         return self.order[:size]
 
