@@ -38,6 +38,8 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 def _unused(values: Mapping[str, Any]) -> Unused:
     if not values.get("on"):
         yield options_of(Reading), "no text is read without --text"
+        # modtok.toml may give them for other commands.
+        yield ("top_k", "coverage"), "--text and -k or --coverage require each other"
 
 
 @public
