@@ -13,8 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -24,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from helpers.documented import code_lines
+from helpers.python_processes import SOCKET, server
 from helpers.sample import ROOT, SAMPLE, needs
 from helpers.shell import shell
 from modtok_cli.base.extras import EXTRAS
@@ -292,25 +291,29 @@ sys.meta_path.insert(0, Absent())
 """
 
 
+@pytest.fixture(scope="module")
+def no_extras(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A server of processes in which the packages of extras are not installed."""
+    place = tmp_path_factory.mktemp("absent")
+    (place / "sitecustomize.py").write_text(BLOCKED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{place}:{os.environ['PYTHONPATH']}")
+        patch.delenv(SOCKET, raising=False)
+        return server()
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "modtok")
 def test_examples_without_extras_run_or_say_what_to_install(
-    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    no_extras: str,
+) -> None:  # fmt: skip
     """On real inputs: what is imported late must be told as what is imported first."""
     place = workspace(base, tmp_path, monkeypatch)
     SETUP.get(path, lambda _: None)(place)
-    (tmp_path / "sitecustomize.py").write_text(BLOCKED)
-    command = tmp_path / "modtok"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modtok_cli "$@"\n')
-    command.chmod(0o755)
-    paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     failed = []
     for line in examples(path):
         if not CLUSTER.search(line):
-            done = subprocess.run(
-                ["/bin/bash", "-c", small(line)], cwd=place, env={**os.environ, **paths},
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            )  # fmt: skip
+            done = shell(small(line), place, no_extras)
             assert not re.search("internal error|Traceback", done.stderr), f"{line}\n{done.stderr}"
             failed += [done.stderr] if done.returncode else []
     assert not failed or any("pip install 'modtok[" in each for each in failed), failed

@@ -64,7 +64,7 @@ class Python:
         self._ends = []
         streams = [self._stream(n, given) for n, given in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (ours for _, ours in streams)
-        self._server = _connect(_server())
+        self._server = _connect(server())
         request = {
             "words": [str(word) for word in words],
             "cwd": str(cwd or Path.cwd()),
@@ -164,10 +164,10 @@ def run_python(words, *, input=None, capture_output=False, timeout=600, check=Fa
     return done
 
 
-def write_command(path, words="", server=None):
-    """Write a command `path` for shell scripts: `python WORDS …`."""
+def write_command(path, words="", of=None):
+    """Write a command `path` for shell scripts: `python WORDS …`, by the server `of`."""
     line = f'exec "{sys.executable}" -S -E "{__file__}" {words} "$@"'
-    path.write_text(f'#!/bin/sh\nexport {SOCKET}="{server or _server()}"\n{line}\n')
+    path.write_text(f'#!/bin/sh\nexport {SOCKET}="{of or server()}"\n{line}\n')
     path.chmod(0o755)
 
 
@@ -177,7 +177,7 @@ def executable():
     Its process is a client: it passes SIGINT and SIGTERM on, and the real process is killed
     where the client is.
     """
-    return str(Path(_server()).parent / "python")
+    return str(Path(server()).parent / "python")
 
 
 def _connect(path):
@@ -237,8 +237,8 @@ def start_server(*more):
     os.environ[SOCKET] = path
 
 
-def _server():
-    """The socket of the server, once it listens."""
+def server():
+    """Return the socket of the server once it listens; start one if there is none."""
     if SOCKET not in os.environ:
         start_server()
     path = os.environ[SOCKET]
@@ -250,11 +250,11 @@ def _server():
 
 def serve(path, *more):
     """Fork a process for every connection until standard input ends."""
-    server = os.getpid()
+    own = os.getpid()
     try:
         accept(path, *more)
     finally:
-        if os.getpid() == server:
+        if os.getpid() == own:
             shutil.rmtree(Path(path).parent)
 
 
@@ -277,7 +277,7 @@ def accept(path, *more):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watchers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.pop(0)
-    write_command(command := Path(path).parent / "python", server=path)
+    write_command(command := Path(path).parent / "python", of=path)
     sys.executable = str(command)  # ranks of a forked command are forked too
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{path}-")

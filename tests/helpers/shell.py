@@ -9,12 +9,17 @@ from pathlib import Path
 from helpers.python_processes import write_command
 
 
-def shell(line: str, place: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash in a directory, without settings from outside."""
+def shell(
+    line: str, place: Path, server: str | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in a directory, without settings from outside.
+
+    `server`: of the processes, if not the one of this test run.
+    """
     commands = place / ".bin"
     commands.mkdir(exist_ok=True)
-    write_command(commands / "modtok", "-m modtok_cli")
-    write_command(commands / "python")
+    write_command(commands / "modtok", "-m modtok_cli", server)
+    write_command(commands / "python", of=server)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MODTOK_")}
     return subprocess.run(
         ["/bin/bash", "-o", "pipefail", "-c", line],
