@@ -15,6 +15,7 @@ from modtok_cli.construct.cancellable import HiddenProgress, results_of
 from modtok_cli.construct.learner_settings import LearnerSettings
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fair_budgets import equal_budgets, token_curve
+from modtok_cli.learn.merges import LARGEST_BUDGET
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
@@ -77,7 +78,7 @@ class ParallelText:
         Fewest tokens and Unigram need other numbers of tokens, in about the same ratio in all
         languages.
         """
-        most, specials = MOST * learner.k, learner.specials
+        most, specials = min(MOST * learner.k, LARGEST_BUDGET), learner.specials
         work.words.start(list(self.counts))
 
         def curve(language: str) -> Int64Array:

@@ -16,9 +16,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram import unigram
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.construct.unigram_models import parse_weights
+from modtok_cli.learn.merges import LARGEST_BUDGET
 from modtok_cli.tokenizer.modular_directory import read_references
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_tokenizer
@@ -138,6 +140,17 @@ def test_budgets_by_parallel_text(tmp_path: Path) -> None:
         unigram_merge(names, output=tmp_path / "o", fair=tmp_path / "short", **options)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="fair_share: requires fair"):
         unigram_merge(names, output=tmp_path / "o", fair_share=0.5, **options)  # type: ignore[arg-type]
+
+
+def test_budgets_by_parallel_text_of_the_largest_k(tmp_path: Path) -> None:
+    """Four times k is more than ids have room for: the curve ends before."""
+    for name in ("en", "fi"):
+        (tmp_path / f"{name}.txt").write_bytes((SAMPLE / "parallel" / f"{name}.txt").read_bytes())
+    made = bpe_seq(
+        ["en", "fi"], data=tmp_path, output=tmp_path / "o", k=LARGEST_BUDGET, fair=tmp_path,
+        references=False, progress=Said(),
+    )  # fmt: skip
+    assert {row["tokens"] < 10_000 for row in made.rows()} == {True}
 
 
 def trained(where: Path, **options: object) -> Path:
