@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import random
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ def training(text: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def emit(rows: list[dict[str, Any]], *fields: str, **facts: Any) -> None:
-    """Print rows as JSON lines: `facts`, then those fields of each row."""
-    for row in rows:
-        print(json.dumps(facts | {name: row[name] for name in fields if name in row}), flush=True)
+def emit(rows: list[dict[str, Any]], *fields: str, **facts: Any) -> list[dict[str, Any]]:
+    """Print rows as JSON lines and return them: `facts`, then those fields of each row."""
+    shown = [facts | {name: row[name] for name in fields if name in row} for row in rows]
+    for row in shown:
+        print(json.dumps(row), flush=True)
+    return shown
 
 
 def texts(options: argparse.Namespace, langs: Any = ()) -> list[Path]:
@@ -60,6 +63,19 @@ def sequential(options: argparse.Namespace, k: int = 0) -> Path:
         options.langs, data=options.data, output=output, k=k or options.k, progress=PROGRESS
     )
     return output
+
+
+def orders(options: argparse.Namespace, number: int) -> Iterator[tuple[list[str], Path, Any]]:
+    """Orders of the languages, alphabetical at first: sequential BPE of each, and its report."""
+    draw, order = random.Random(options.seed), sorted(options.langs)
+    for each in range(number):
+        output: Path = options.work / f"order-{options.seed}-{each}"
+        report = modtok.bpe_seq(
+            order, order="given", data=options.data, output=output, k=options.k, references=False,
+            progress=PROGRESS,
+        )  # fmt: skip
+        yield order, output, report
+        order = draw.sample(order, len(order))
 
 
 def joint(options: argparse.Namespace, size: int, learn: Any = modtok.bpe) -> Path:

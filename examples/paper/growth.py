@@ -3,11 +3,8 @@
 fig:scaling_more_languages_BPE
 """
 
-import random
-
-from common import PROGRESS, emit, parser
-
-import modtok_cli as modtok
+from common import emit, orders, parser
+from figures import figure
 
 
 def main() -> None:
@@ -15,16 +12,12 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--orders", type=int, default=3)
     options = arguments.parse_args()
-    draw, order = random.Random(options.seed), sorted(options.langs)
-    for number in range(options.orders):
-        output = options.work / f"order-{options.seed}-{number}"
-        made = modtok.bpe_seq(
-            order, order="given", data=options.data, output=output, k=options.k, references=False,
-            progress=PROGRESS,
-        )  # fmt: skip
-        for n, row in enumerate(made.lines, 1):
-            emit([row], "language", "total", "adopted", "new_tokens", order=number, n=n)
-        order = draw.sample(order, len(order))
+    every = []
+    for number, (_, _, report) in enumerate(orders(options, options.orders)):
+        for n, row in enumerate(report.lines, 1):
+            columns = ("language", "total", "adopted", "new_tokens")
+            every += emit([row], *columns, order=number, n=n)
+    figure(options, every, {"tokens of T": "total"}, [], x="n", curves=True)
 
 
 if __name__ == "__main__":

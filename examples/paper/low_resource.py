@@ -4,6 +4,7 @@ tab:nsl_lowres, tab:token_per_char
 """
 
 from common import emit, joint, parser, sequential, texts
+from figures import NSL, figure
 
 import modtok_cli as modtok
 
@@ -17,13 +18,16 @@ def main() -> None:
     options = arguments.parse_args()
     whole = sequential(options)
     multi = joint(options, 16 * options.k)
+    every = []
     for name in (*options.others, f"{multi}", f"{whole}", f"{whole}@each"):
         rows = modtok.nsl([name], texts(options), references=whole / "references")
-        emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
+        every += emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
     for language in options.langs:
         own = whole / "references" / f"{language}.json"
         rows = modtok.nsl([f"{own}"], texts(options, [language]), references=whole / "references")
-        emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer="monolingual")
+        columns = ("language", "size", "nsl", "tokens_per_character")
+        every += emit(rows, *columns, tokenizer="monolingual")
+    figure(options, every, NSL, ["tokenizer"])
 
 
 if __name__ == "__main__":

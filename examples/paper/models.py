@@ -61,17 +61,25 @@ def trained(options: argparse.Namespace, regime: str, **settings: Any) -> Path:
     return path
 
 
-def mcq(options: argparse.Namespace, run: Path, langs: Sequence[str], infer: str) -> dict[str, Any]:
-    """Mean accuracy over tasks, by language: the paper's MCQ."""
+def accuracies(
+    options: argparse.Namespace, run: Path, langs: Sequence[str], infer: str
+) -> dict[str, dict[str, float]]:
+    """Accuracy by language and task."""
     few = {name: value for name, value in options.eval.items() if name != "max_tokens"}
     found = modtok.evaluate_mcq(
         run, list(langs), tasks=options.tasks, data=options.texts, infer=infer,
         progress=PROGRESS, **few,
     )  # fmt: skip
-    values: dict[str, list[float]] = {}
+    values: dict[str, dict[str, float]] = {}
     for result in found.results:
-        values.setdefault(result.language, []).append(result.value)
-    return {language: fmean(each) for language, each in values.items()}
+        values.setdefault(result.language, {})[result.task] = result.value
+    return values
+
+
+def mcq(options: argparse.Namespace, run: Path, langs: Sequence[str], infer: str) -> dict[str, Any]:
+    """Mean accuracy over tasks, by language: the paper's MCQ."""
+    found = accuracies(options, run, langs, infer)
+    return {language: fmean(each.values()) for language, each in found.items()}
 
 
 def mt(options: argparse.Namespace, run: Path, pairs: Sequence[str], infer: str) -> dict[str, Any]:

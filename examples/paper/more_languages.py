@@ -6,6 +6,7 @@ fig:results_w_combos_languages_atinference
 import random
 
 from common import emit, training
+from figures import figure
 from models import mcq, mt, named, regimes, trained
 
 
@@ -16,6 +17,7 @@ def main() -> None:
     arguments.add_argument("--draws", type=int, default=3)
     arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
+    every = []
     for regime in regimes(options, "baseline", "sub:2"):
         run, draw = trained(options, regime), random.Random(options.seed)
         for language in options.langs:
@@ -30,7 +32,9 @@ def main() -> None:
                 row = {"MCQ": mcq(options, run, [language], infer)}
                 if language != "en":
                     row["MT"] = mt(options, run, [f"en-{language}"], infer)
-                emit([row], *row, regime=named(regime), n=size, infer=infer, language=language)
+                facts = {"regime": named(regime), "n": size, "infer": infer, "language": language}
+                every += emit([row], *row, **facts)
+    figure(options, every, {"MCQ": "MCQ", "BLEU": "MT"}, ["regime"], x="n", curves=True)
 
 
 if __name__ == "__main__":

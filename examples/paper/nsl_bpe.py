@@ -4,6 +4,7 @@ tab:nsl_table, tab:more_nsl_table_bpe
 """
 
 from common import emit, joint, parser, sequential, texts
+from figures import NSL, figure
 
 import modtok_cli as modtok
 
@@ -21,9 +22,11 @@ def main() -> None:
         measured.append(f"{joint(options, size)}")
     measured += [f"{sequential(options, k)}" for k in options.budgets]
     measured.append(f"{sequential(options)}@each")
+    every = []
     for name in measured:
         rows = modtok.nsl([name], texts(options), references=references)
-        emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
+        every += emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
+    figure(options, every, NSL, ["tokenizer"])
 
 
 if __name__ == "__main__":

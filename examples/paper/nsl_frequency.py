@@ -4,6 +4,7 @@ tab:more_nsl_table_freq
 """
 
 from common import emit, joint, parser, texts
+from figures import figure
 
 import modtok_cli as modtok
 
@@ -16,6 +17,7 @@ def main() -> None:
     options = arguments.parse_args()
     modular = options.work / f"unigram-{options.k}"
     modtok.unigram_merge(options.langs, data=options.data, output=modular, k=options.k)
+    every = []
     files = {path.name.split(".")[0]: path for path in sorted(options.data.iterdir())}
     for whole in (*(joint(options, size, modtok.unigram) for size in options.joint), modular):
         for language in options.langs:
@@ -25,7 +27,8 @@ def main() -> None:
             for k, tokenizer in measured.items():
                 text = texts(options, [language])
                 rows = modtok.nsl([tokenizer], text, references=modular / "references")
-                emit(rows, "language", "size", "nsl", base=whole.name, k=k)
+                every += emit(rows, "language", "size", "nsl", base=whole.name, k=k)
+    figure(options, every, {"NSL": "nsl"}, ["base"], x="k", curves=True)
 
 
 if __name__ == "__main__":

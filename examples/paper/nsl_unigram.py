@@ -4,6 +4,7 @@ tab:more_nsl_table_unigram
 """
 
 from common import emit, joint, parser, texts
+from figures import NSL, figure
 
 import modtok_cli as modtok
 
@@ -22,9 +23,11 @@ def main() -> None:
     for size in options.joint:
         measured.append(f"{joint(options, size, modtok.unigram)}")
     references = options.work / f"unigram-{options.k}" / "references"
+    every = []
     for name in (*measured, f"{references.parent}@each"):
         rows = modtok.nsl([name], texts(options), references=references)
-        emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
+        every += emit(rows, "language", "size", "nsl", "tokens_per_character", tokenizer=name)
+    figure(options, every, NSL, ["tokenizer"])
 
 
 if __name__ == "__main__":

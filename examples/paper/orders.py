@@ -3,9 +3,10 @@
 fig:placeholder
 """
 
-import random
+from statistics import fmean
 
-from common import PROGRESS, emit, joint, parser, sequential, texts
+from common import emit, joint, orders, parser, sequential, texts
+from figures import figure
 
 import modtok_cli as modtok
 
@@ -16,21 +17,17 @@ def main() -> None:
     arguments.add_argument("--orders", type=int, default=5)
     options = arguments.parse_args()
     references = sequential(options) / "references"
-    draw, order, sizes = random.Random(options.seed), sorted(options.langs), []
-    for number in range(options.orders):
-        output = options.work / f"order-{options.seed}-{number}"
-        modtok.bpe_seq(
-            order, order="given", data=options.data, output=output, k=options.k, references=False,
-            progress=PROGRESS,
-        )  # fmt: skip
-        for name in (f"{output}", f"{output}@each"):
-            rows = modtok.nsl([name], texts(options), references=references)
-            emit(rows, "language", "size", "nsl", order=order, tokenizer=name)
+    every, sizes = [], []
+    for order, output, _ in orders(options, options.orders):
+        for kind in ("", "@each"):
+            rows = modtok.nsl([f"{output}{kind}"], texts(options), references=references)
+            facts = {"order": order, "tokenizer": f"sequential{kind}"}
+            every += emit(rows, "language", "size", "nsl", **facts)
         sizes.append(modtok.load(output).full().size)
-        order = draw.sample(order, len(order))
-    multi = f"{joint(options, round(sum(sizes) / len(sizes)))}"
+    multi = f"{joint(options, round(fmean(sizes)))}"
     rows = modtok.nsl([multi], texts(options), references=references)
-    emit(rows, "language", "size", "nsl", order=None, tokenizer=multi)
+    every += emit(rows, "language", "size", "nsl", order=None, tokenizer=multi)
+    figure(options, every, {"NSL": "nsl"}, ["tokenizer"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ tab:mem_params_app
 """
 
 from common import emit, parser
+from figures import figure
 
 import modtok_cli as modtok
 
@@ -15,9 +16,12 @@ def main() -> None:
         "--scales", nargs="*", default=["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
     )
     options = arguments.parse_args()
+    every = []
     for tied in (False, True):
         rows = modtok.cost(model=options.scales, tied=tied)
-        emit(rows, "model", "vocabulary", "parameters", "saved", tied=tied)
+        every += emit(rows, "model", "vocabulary", "parameters", "saved", tied=tied)
+    small = [row for row in every if row["vocabulary"] == 24000]
+    figure(options, small, {"share of parameters saved": "saved"}, ["tied"], x="model")
 
 
 if __name__ == "__main__":

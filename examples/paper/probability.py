@@ -4,6 +4,7 @@ tab:mcq_p_sampling, tab:translation_p_sampling
 """
 
 from common import emit, training
+from figures import figure
 from models import from_english, mcq, mt, trained
 
 
@@ -12,6 +13,7 @@ def main() -> None:
     arguments = training(__doc__)
     arguments.add_argument("--p", nargs="*", type=float, default=[0, 0.1, 0.2, 0.5, 0.8, 1])
     options = arguments.parse_args()
+    every = []
     for p in options.p:
         run = trained(options, "full", p=p)
         for infer in ("lang", "full"):
@@ -19,7 +21,8 @@ def main() -> None:
                 "MCQ": mcq(options, run, options.langs, infer),
                 "MT": mt(options, run, from_english(options), infer),
             }
-            emit([row], *row, p=p, infer=infer)
+            every += emit([row], *row, p=p, infer=infer)
+    figure(options, every, {"MCQ": "MCQ", "BLEU": "MT"}, ["infer"], x="p", curves=True)
 
 
 if __name__ == "__main__":

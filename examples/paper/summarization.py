@@ -4,6 +4,7 @@ Tab:sum_result_unigram
 """
 
 from common import emit, training
+from figures import figure
 from models import named, regimes, trained
 
 import modtok_cli as modtok
@@ -16,6 +17,7 @@ def main() -> None:
     arguments = training(__doc__)
     arguments.add_argument("--regimes", nargs="*", default=[])
     options = arguments.parse_args()
+    every = []
     for regime in regimes(options, "baseline", "none", "full", "sub:2"):
         run = trained(options, regime)
         modes = {"baseline": ["full"], "joint": ["full"], "none": ["lang", "full", "full-lang"]}
@@ -24,7 +26,9 @@ def main() -> None:
                 run, options.langs, data=options.texts, infer=infer, **options.eval
             )
             rows = [result.as_row() for result in found.results]
-            emit(rows, *FIELDS, regime=named(regime), infer=infer)
+            every += emit(rows, *FIELDS, regime=named(regime), infer=infer)
+    longest = [row for row in every if row["metric"] == "rougeL"]
+    figure(options, longest, {"ROUGE-L": "value"}, ["regime", "infer"])
 
 
 if __name__ == "__main__":

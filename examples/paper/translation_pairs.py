@@ -4,6 +4,7 @@ tab:translation_tok_group
 """
 
 from common import emit, training
+from figures import figure
 from models import mt, named, regimes, trained
 
 
@@ -15,9 +16,11 @@ def main() -> None:
     options.settings = {"mix": {"en": 0.4}} | options.settings
     pairs = [f"{a}-{b}" for a in options.langs for b in options.langs if a != b]
     options.models = options.work  # of another mixture
+    every = []
     for regime in regimes(options, "baseline", "sub:5"):
         found = mt(options, trained(options, regime), pairs, "full")
-        emit([{"BLEU": found}], "BLEU", regime=named(regime), infer="full")
+        every += emit([{"BLEU": found}], "BLEU", regime=named(regime), infer="full")
+    figure(options, every, {"BLEU": "BLEU"}, ["regime"])
 
 
 if __name__ == "__main__":
