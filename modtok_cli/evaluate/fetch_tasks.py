@@ -3,12 +3,13 @@
     DIR/mcq/<task>/<lang>.jsonl, <lang>.train.jsonl      the suites' own datasets
     DIR/mt/devtest/<code>.devtest, DIR/mt/dev/<code>.dev FLORES-200
     DIR/sum/<lang>.jsonl, <lang>.train.jsonl             WikiLingua
+    DIR/xlsum/, DIR/eurlexsum/                           the same of XL-Sum, EUR-Lex-Sum
 
 A set is there if its file of examples is: it is written last, so that the same call continues after
 an interruption.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,10 +29,59 @@ from modtok_cli.evaluate.suite import HubSource, Row, suites
 from modtok_cli.text.languages import canonical, optional_languages
 
 LAYOUTS = {"mcq": questions.LAYOUT, "mt": parallel_text.LAYOUTS, "sum": documents.LAYOUT}
-FLORES, GEM = "mteb/flores", "GEM/wiki_lingua"
-WIKILINGUA = ("ar", "cs", "de", "en", "es", "fr", "hi", "id", "it", "ja", "ko", "nl", "pt", "ru",
-              "th", "tr", "vi", "zh")  # fmt: skip
+FLORES = "mteb/flores"
 _SHOWN = 100  # few-shot examples of summaries that are downloaded
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """A dataset of documents with summaries, in the files of its hub's own conversion.
+
+    Attributes:
+        languages: name of the configuration of each language.
+        columns: of the id, the document and its summary.
+    """
+
+    name: str
+    dataset: str
+    languages: Mapping[str, str]
+    columns: tuple[str, str, str]
+
+
+def _same(codes: str) -> dict[str, str]:
+    return {code: code for code in codes.split()}
+
+
+SUMMARIES = {
+    "sum": Summaries(
+        "WikiLingua", "GEM/wiki_lingua",
+        _same("ar cs de en es fr hi id it ja ko nl pt ru th tr vi zh"),
+        ("gem_id", "source", "target"),
+    ),
+    "xlsum": Summaries(
+        "XL-Sum", "csebuetnlp/xlsum",
+        {"am": "amharic", "ar": "arabic", "az": "azerbaijani", "bn": "bengali", "cy": "welsh",
+         "en": "english", "es": "spanish", "fa": "persian", "fr": "french",
+         "gd": "scottish_gaelic", "gu": "gujarati", "ha": "hausa", "hi": "hindi",
+         "id": "indonesian", "ig": "igbo", "ja": "japanese", "ko": "korean", "ky": "kyrgyz",
+         "mr": "marathi", "my": "burmese", "ne": "nepali", "om": "oromo", "pa": "punjabi",
+         "ps": "pashto", "pt": "portuguese", "rn": "kirundi", "ru": "russian", "si": "sinhala",
+         "so": "somali", "sr": "serbian_cyrillic", "sw": "swahili", "ta": "tamil",
+         "te": "telugu", "th": "thai", "ti": "tigrinya", "tr": "turkish", "uk": "ukrainian",
+         "ur": "urdu", "uz": "uzbek", "vi": "vietnamese", "yo": "yoruba",
+         "zh": "chinese_simplified"},
+        ("id", "text", "summary"),
+    ),
+    "eurlexsum": Summaries(
+        "EUR-Lex-Sum", "dennlinger/eur-lex-sum",
+        {"bg": "bulgarian", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+         "en": "english", "es": "spanish", "et": "estonian", "fi": "finnish", "fr": "french",
+         "ga": "irish", "hr": "croatian", "hu": "hungarian", "it": "italian", "lt": "lithuanian",
+         "lv": "latvian", "mt": "maltese", "nl": "dutch", "pl": "polish", "pt": "portuguese",
+         "ro": "romanian", "sk": "slovak", "sl": "slovenian", "sv": "swedish"},
+        ("celex_id", "reference", "summary"),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +119,7 @@ def fetch_tasks(
     tasks: Annotated[
         Sequence[str] | None,
         Option(
-            "mcq, mt or sum; all by default.",
+            "mcq, mt, sum, xlsum or eurlexsum; the first three by default.",
             argument=True,
             kind=list[str],
             metavar="TASK",
@@ -86,7 +136,8 @@ def fetch_tasks(
 
     Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
     modtok eval reads, in the languages of tokenizer/ by default; what is there stays without
-    --force. Without network access, place the files by hand; the error describes the layout.
+    --force. xlsum and eurlexsum are further summaries (eval sum --data tasks/xlsum). Without
+    network access, place the files by hand; the error describes the layout.
 
     Returns:
         `rows` (task, language, number of examples and shots, source, path) and `skipped` (what
@@ -96,7 +147,7 @@ def fetch_tasks(
         UsageError: a task is unknown, or no language is given.
         ModtokError: the hub cannot be reached.
     """
-    tasks = list(tasks or _SETS)
+    tasks = list(tasks or LAYOUTS)
     for task in tasks:
         if task not in _SETS:
             raise UsageError(f"unknown task {task!r}", remedy=f"use {', '.join(_SETS)}")
@@ -104,7 +155,8 @@ def fetch_tasks(
     root = Path(output or "tasks")
     check_directory(root)
     if not hub_tasks.reachable():
-        layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
+        kinds = dict.fromkeys("sum" if task in SUMMARIES else task for task in tasks)
+        layouts = "; ".join(LAYOUTS[kind].split("; modtok eval fetch")[0] for kind in kinds)
         raise ModtokError("the hub cannot be reached", remedy=layouts)
     fetched = Fetched()
     there = 0
@@ -194,39 +246,47 @@ def _mt(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_S
 
 
 def _sum(root: Path, languages: Sequence[str], progress: Progress) -> Iterator[_Set]:
+    source = SUMMARIES[root.name]
+
     def read(language: str) -> tuple[list[Row], list[Row]]:
         parts = [
-            _summaries(_gem(language, *part), language, progress)
-            for part in (("test", None), ("train", _SHOWN))
+            _texts(source, language, split, first, progress)
+            for split, first in (("test", None), ("train", _SHOWN))
         ]
         return parts[0], parts[1]
 
-    for language in _known("WikiLingua", languages, WIKILINGUA, progress):
+    for language in _known(source.name, languages, source.languages, progress):
         files = (root / f"{language}.jsonl", root / f"{language}.train.jsonl")
-        yield _Set(root, language, GEM, *files, partial(read, language))
+        yield _Set(root, language, source.dataset, *files, partial(read, language))
 
 
-def _gem(language: str, split: str, first: int | None) -> Sequence[Row]:
+def _converted(source: Summaries, language: str, split: str, first: int | None) -> Sequence[Row]:
     """Rows of exactly this split: GEM also has sampled_test. Long splits are called partial-…"""
     place: dict[str, Any] = {"revision": "refs/convert/parquet", "first": first}
+    config = source.languages[language]
     try:
-        return hub_tasks.rows(GEM, split, files=f"{language}/{split}/*.parquet", **place)
+        return hub_tasks.rows(source.dataset, split, files=f"{config}/{split}/*.parquet", **place)
     except hub_tasks.Unreachable:
         raise
     except ModtokError:
-        return hub_tasks.rows(GEM, split, files=f"{language}/partial-{split}/*.parquet", **place)
+        files = f"{config}/partial-{split}/*.parquet"
+        return hub_tasks.rows(source.dataset, split, files=files, **place)
 
 
-def _summaries(rows: Iterable[Row], language: str, progress: Progress) -> list[Row]:
+def _texts(
+    source: Summaries, language: str, split: str, first: int | None, progress: Progress
+) -> list[Row]:
     """Return documents and summaries; skip rows without one."""
     texts: list[Row] = []
-    empty, where = 0, f"{GEM} {language}"
-    for row in rows:
-        if not {"gem_id", "source", "target"} <= row.keys():
-            raise ModtokError("has no columns 'gem_id', 'source' and 'target'", where=where)
-        pair = {"document": one_line(row["source"]), "summary": one_line(row["target"])}
+    empty, where = 0, f"{source.dataset} {language}"
+    name, document, summary = source.columns
+    for row in _converted(source, language, split, first):
+        if not {*source.columns} <= row.keys():
+            wanted = f"has no columns '{name}', '{document}' and '{summary}'"
+            raise ModtokError(wanted, where=where)
+        pair = {"document": one_line(row[document]), "summary": one_line(row[summary])}
         if all(pair.values()):
-            texts.append({"id": str(row["gem_id"]), **pair})
+            texts.append({"id": str(row[name]), **pair})
         else:
             empty += 1
     if not texts:
@@ -249,5 +309,5 @@ def _known(
 _SETS: dict[str, Callable[[Path, Sequence[str], Progress], Iterator[_Set]]] = {
     "mcq": _mcq,
     "mt": _mt,
-    "sum": _sum,
+    **dict.fromkeys(SUMMARIES, _sum),
 }

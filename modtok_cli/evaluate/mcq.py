@@ -26,7 +26,7 @@ from modtok_cli.evaluate.results import (
     evaluation_signature,
     example,
 )
-from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
+from modtok_cli.evaluate.suite import LETTERS, TASK_FILE, Suite, read_suite, suites
 from modtok_cli.model.source import ModelSource
 
 if TYPE_CHECKING:
@@ -167,6 +167,10 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
                 )
             known[name] = suite
     if names is not None:
+        for name in names:
+            base = name.removesuffix(LETTERS)
+            if base != name and base in known:
+                known[name] = known[base].by_letter()
         chosen = [known[name] for name in names if name in known]
         return chosen, [name for name in names if name not in known]
     if folder is None:
@@ -201,7 +205,7 @@ def _collect_jobs(
     with progress.task("loading questions", len(own) * len(languages), "files") as task:
         for suite, language in product(own, languages):
             task.advance(1)
-            local = folder is not None and folder.has(suite.task, language)
+            local = folder is not None and folder.has(suite.questions, language)
             if suite.hub and suite.source(language) is None and not local:
                 if settings.tasks is not None:
                     lacks(f"{suite.task} does not exist", language)
@@ -240,10 +244,20 @@ class _Missing(Exception):
 def _questions(
     suite: Suite, language: str, folder: Folder | None, progress: Progress
 ) -> tuple[list[Question], list[Question]]:
+    asked, shown = _written(suite, language, folder, progress)
+    if suite.letters:
+        return [one.by_letter() for one in asked], [one.by_letter() for one in shown]
+    return asked, shown
+
+
+def _written(
+    suite: Suite, language: str, folder: Folder | None, progress: Progress
+) -> tuple[list[Question], list[Question]]:
+    """Questions and examples as in the files."""
     if folder is not None:
-        local = folder.of(suite.task, language)
+        local = folder.of(suite.questions, language)
         if local is None:
-            raise _Missing(f"no questions in {folder.path / suite.task}")
+            raise _Missing(f"no questions in {folder.path / suite.questions}")
         return local
     source = suite.source(language)
     assert source is not None  # without local files

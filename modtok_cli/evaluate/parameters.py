@@ -57,7 +57,7 @@ Limit = Annotated[
 Tasks = Annotated[
     parameters.Languages | None,
     Option(
-        "Comma-separated tasks: built-in suites or lm-eval tasks.",
+        "Comma-separated tasks: built-in suites, also by letter (mmlu:letters), or lm-eval tasks.",
         kind=str,
         metavar="NAME,...",
         accepts=parameters.CODES,

@@ -14,8 +14,9 @@ shots, `id` a name.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
@@ -62,6 +63,20 @@ class Question:
     answer: int
     context: str = ""
     group: str = ""
+
+    def by_letter(self) -> Question:
+        """The question with its choices in lines, each after a letter; the letters are choices.
+
+        >>> question = Question("1", "Which?", ("red", "blue"), 1).by_letter()
+        >>> question.question, question.choices
+        ('Which?\\nA. red\\nB. blue', ('A', 'B'))
+        """
+        letters = tuple(ascii_uppercase[: len(self.choices)])
+        if len(letters) < len(self.choices):
+            what = f"question {self.name} has {len(self.choices)} choices, more than letters"
+            raise ModtokError(what, remedy="remove it, or leave out :letters")
+        lines = [f"{letter}. {text}" for letter, text in zip(letters, self.choices, strict=True)]
+        return replace(self, question="\n".join([self.question, *lines]), choices=letters)
 
     def same(self, other: Question) -> bool:
         """Return whether both have the same question and context."""

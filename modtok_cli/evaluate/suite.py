@@ -7,20 +7,24 @@ They are not task files of lm-eval: one of these has one language, its questions
 shots from a whole split, and no score relative to the answer without its question.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.read_file import read_bounded
 
 Row = Mapping[str, Any]
 
 TASK_FILE = "task.yaml"
+LETTERS = ":letters"
+"""End of the name of a task whose choices are in the prompt."""
 # Normalization of a choice's log-likelihood -> name of the accuracy under it.
 METRICS = {"none": "acc", "characters": "acc_norm", "pmi": "acc_pmi"}
 _SUITES = Path(__file__).with_name("suites")
@@ -74,6 +78,7 @@ class Suite:
         hub: data sources.
         order: position in tables.
         in_mean: whether the mean over tasks includes it, as it does the paper's suites.
+        letters: whether the choices are in the prompt, see `by_letter`.
     """
 
     task: str
@@ -85,6 +90,26 @@ class Suite:
     hub: tuple[HubSource, ...] = ()
     order: int = 1000
     in_mean: bool = True
+    letters: bool = False
+
+    def by_letter(self) -> Suite:
+        """The suite as TASK:letters: questions with their choices, answered by a letter.
+
+        Raises:
+            UsageError: the prompt does not ask for an answer.
+        """
+        if not self.prompt.endswith("{Answer}:"):
+            what = f"the prompt of {self.task} does not end in a question for the answer"
+            remedy = f"use {self.task}, without {LETTERS}"
+            raise UsageError(what, where=f"{self.task}{LETTERS}", remedy=remedy)
+        name, title = f"{self.task}{LETTERS}", f"{self.title}, by letter"
+        own: dict[str, Any] = {"normalization": "none", "in_mean": False, "letters": True}
+        return replace(self, task=name, title=title, **own)
+
+    @property
+    def questions(self) -> str:
+        """Name of the task whose questions it has."""
+        return self.task.removesuffix(LETTERS)
 
     @property
     def metric(self) -> str:

@@ -85,6 +85,35 @@ def test_wikilingua(tmp_path: Path, asked: list[tuple[Any, ...]]) -> None:
     assert shots[0].source == "Prenez un bol. Versez le lait."
 
 
+@pytest.mark.parametrize(
+    ("task", "language", "config", "columns"),
+    [("xlsum", "sw", "swahili", "id text summary"),
+     ("eurlexsum", "fi", "finnish", "celex_id reference summary")],
+)  # fmt: skip
+def test_other_summaries(
+    task: str, language: str, config: str, columns: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    calls = []
+
+    def rows(dataset: str, split: str, *, files: str, first: int | None, **_: Any) -> Any:
+        calls.append((dataset, files, first))
+        row = dict(zip(columns.split(), ("7", f"The {split}\nof it.", "It."), strict=True))
+        return [row, {**row, "summary": ""}]
+
+    monkeypatch.setattr(hub, "rows", rows)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    fetched = fetch([task], [language, "xx"], tmp_path)
+    (row,) = fetched.rows
+    assert (row["task"], row["language"], row["examples"], row["shots"]) == (task, language, 1, 1)
+    assert {call[0] for call in calls} == {row["source"]}
+    assert [call[1:] for call in calls] == [
+        (f"{config}/test/*.parquet", None), (f"{config}/train/*.parquet", 100)
+    ]  # fmt: skip
+    shots, tests = Documents(tmp_path / task).of(language, 1)
+    assert (shots[0].source, tests[0].source) == ("The train of it.", "The test of it.")
+
+
 def test_unknown_columns_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "reachable", lambda: True)
     monkeypatch.setattr(hub, "rows", lambda *_, **__: [{"text": "a"}])

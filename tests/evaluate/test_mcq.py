@@ -77,6 +77,32 @@ def test_scores_by_hand(
     assert not found.skipped
 
 
+def test_choices_by_letter(few_steps: Path, model: SlicedModel, tmp_path: Path) -> None:
+    data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
+    own_task(data, "characters")
+    found = ask(few_steps, data, tasks=["own:letters", "own"])
+    letters, plain = (
+        [row for row in found.examples if row["task"] == task] for task in ("own:letters", "own")
+    )
+    shown = "Question: Qui lit ?\nA. un marin\nB. un loup\nRéponse: A\n\n"
+    for row, other in zip(letters, plain, strict=True):
+        listed = "".join(f"\n{'ABCD'[n]}. {text}" for n, text in enumerate(other["choices"]))
+        prompt = f"{shown}Question: {other['question']}{listed}\nRéponse:"
+        choices = "ABCD"[: len(other["choices"])]
+        nats = [by_hand(model, prompt, f" {letter}") for letter in choices]
+        assert row["nats"] == pytest.approx(nats, abs=2e-4)
+        assert row["answer"] == other["answer"]
+        assert row["chosen"] == int(np.argmax(nats))
+    results = {result.task: result for result in found.results}
+    assert results.keys() == {"own:letters", "own"}  # and no mean of both
+    assert results["own:letters"].metric == "acc"
+    with pytest.raises(UsageError, match="hellaswag:letters: the prompt of hellaswag does not end"):
+        ask(few_steps, data, tasks=["hellaswag:letters"])
+    many = [{"question": "Qui ?", "choices": [str(n) for n in range(27)], "answer": 0}]
+    with pytest.raises(ModtokError, match="question 1 has 27 choices, more than letters"):
+        ask(few_steps, lay_out(data, "own", "fr", test=many), tasks=["own:letters"])
+
+
 def test_whole_texts_and_answers_are_those_of_lm_evals_class(
     few_steps: Path, tmp_path: Path
 ) -> None:

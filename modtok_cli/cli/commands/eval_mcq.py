@@ -71,9 +71,10 @@ def show(
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
     """Return whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
     from modtok_cli.evaluate.questions import Folder
-    from modtok_cli.evaluate.suite import suites
+    from modtok_cli.evaluate.suite import LETTERS, suites
 
-    return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
+    local = {*suites(), *Folder(folder).tasks}
+    return tasks is None or local.issuperset(name.removesuffix(LETTERS) for name in tasks)
 
 
 def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Column]]:
