@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
@@ -40,25 +40,30 @@ def main() -> None:
         measure(options, options.langs.split(","), Path(scratch))
 
 
+def split(parallel: Path, languages: Sequence[str], place: Path) -> tuple[Path, Path]:
+    """Directories with the lines that choose budgets, and with those that are measured."""
+    parts = place / "chosen", place / "measured"
+    for part, lines in zip(parts, (slice(CHOOSE), slice(CHOOSE, None)), strict=True):
+        part.mkdir(parents=True, exist_ok=True)
+        for language in languages:
+            text = (parallel / f"{language}.txt").read_text("utf-8").rstrip("\n").split("\n")
+            (part / f"{language}.txt").write_text("\n".join(text[lines]) + "\n", "utf-8")
+    return parts
+
+
 def measure(options: argparse.Namespace, languages: list[str], place: Path) -> None:
-    lines = {x: (options.parallel / f"{x}.txt").read_text("utf-8").split("\n") for x in languages}
-    (place / "chosen").mkdir()
-    (place / "measured").mkdir()
-    for language, each in lines.items():
-        (place / "chosen" / f"{language}.txt").write_text("\n".join(each[:CHOOSE]) + "\n")
-        rest = "\n".join(each[CHOOSE:]).rstrip("\n")
-        (place / "measured" / f"{language}.txt").write_text(rest + "\n")
+    chosen, measured = split(options.parallel, languages, place)
     common: dict[str, Any] = {
         "data": options.corpus, "k": options.k, "references": False, "threads": 1
     }  # fmt: skip
     equal, size = 0, 0
     for command in (modtok.bpe_seq, modtok.bpe_merge):
         for share in (0.0, 0.5, 0.75, 1.0):
-            fair = {"fair": place / "chosen", "fair_share": share} if share else {}
+            fair: dict[str, Any] = {"fair": chosen, "fair_share": share} if share else {}
             made = place / f"{command.__name__}-{share}"
             seconds = timed(lambda: command(languages, output=made, **common, **fair))  # noqa: B023
             for tokenizer in (f"{made}@each", str(made)):
-                row = of(tokenizer, place / "measured")
+                row = of(tokenizer, measured)
                 equal = equal or row["tokens"]
                 size = size or row["size"] * (tokenizer == str(made))
                 budgets = modtok.load(made).budgets
@@ -71,12 +76,13 @@ def measure(options: argparse.Namespace, languages: list[str], place: Path) -> N
         lambda: modtok.bpe(languages, joint=True, data=options.corpus, k=size, threads=1,
                            output=place / "joint")
     )  # fmt: skip
-    row = of(str(place / "joint"), place / "measured")
+    row = of(str(place / "joint"), measured)
     others = {"what": "fair", "subset": "T", "to_equal": row["tokens"] / equal}
     emit({**others, "tokenizer": "joint BPE", **row, "seconds": seconds})
     for variant in options.parity:
-        seconds = timed(lambda: parity(options, lines, size, variant, place / "parity.json"))  # noqa: B023
-        row = of(str(place / "parity.json"), place / "measured")
+        made = place / "parity.json"
+        seconds = timed(lambda: parity(options.corpus, languages, chosen, size, variant, made))  # noqa: B023
+        row = of(str(made), measured)
         others["to_equal"] = row["tokens"] / equal
         emit({**others, "tokenizer": f"ParityBpeTrainer {variant}", **row, "seconds": seconds})
 
@@ -105,9 +111,13 @@ def of(tokenizer: str, measured: Path) -> dict[str, Any]:
 
 
 def parity(
-    options: argparse.Namespace, lines: dict[str, list[str]], size: int, variant: str, path: Path
-) -> None:
-    """Train parity-aware BPE of `size` tokens on the same text, with the same pre-tokenizer."""
+    corpus: Path, languages: Sequence[str], develop: Path, size: int, variant: str, path: Path,
+    end: str | None = None,
+) -> None:  # fmt: skip
+    """Train parity-aware BPE of `size` tokens on the same text, with the same pre-tokenizer.
+
+    `end`: a special token, which is one of them.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
@@ -115,17 +125,18 @@ def parity(
     ])  # fmt: skip
 
     tokenizer.decoder = decoders.ByteLevel()
-
-    def corpus(language: str) -> Iterator[str]:
-        return texts(options.corpus / f"{language}.jsonl.zst")
-
     trainer = trainers.ParityBpeTrainer(
-        num_merges=size - 256, variant=variant, show_progress=False,
+        num_merges=size - 256 - (end is not None), variant=variant, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     trainer.train_from_iterator(
         tokenizer,
-        train_iterators=[corpus(language) for language in lines],
-        dev_iterators=[iter(each[:CHOOSE]) for each in lines.values()],
+        train_iterators=[texts(corpus / f"{language}.jsonl.zst") for language in languages],
+        dev_iterators=[
+            iter((develop / f"{language}.txt").read_text("utf-8").rstrip("\n").split("\n"))
+            for language in languages
+        ],
     )
+    if end is not None:
+        tokenizer.add_special_tokens([end])
     tokenizer.save(str(path))

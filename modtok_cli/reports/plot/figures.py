@@ -23,7 +23,7 @@ WIDTH = 760.0
 # that is invisible on paper. Color and marker together are unique for the first 49 series.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
 _MARKERS = "os^DvPd"
-_STYLE = {
+STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same layout on every machine
     "font.size": 9,
     "text.color": "#1a1a1a",
@@ -69,7 +69,7 @@ def draw(charts: Sequence[Chart], kind: str, styles: Mapping[str, int] = {}) -> 
     heights = [height for height, _ in plans]
     out = BytesIO()
     none = ("Date", "Creator", "Format", "Type") if kind == ".svg" else ("Software",)
-    with style.context(["default", _STYLE]), warnings.catch_warnings():
+    with style.context(["default", STYLE]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # viewers of an SVG have more fonts
         figure = Figure((WIDTH / 96, sum(heights) / 96), 192, layout="constrained")
         parts = figure.subfigures(len(plans), squeeze=False, height_ratios=heights)
