@@ -20,14 +20,8 @@ import numpy as np
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.models import (
-    FULL,
-    Infer,
-    Models,
-    mode_name,
-    needs_language,
-    vocabulary_of,
-)
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer, mode_name, needs_language, vocabulary_of
 from modtok_cli.evaluate.results import (
     BPB,
     Kept,
@@ -46,7 +40,7 @@ from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.model.generate.worker_processes import ALONE, Processes
 from modtok_cli.model.hf.hf_source import HfSource
 from modtok_cli.model.slice.run_source import open_run
-from modtok_cli.model.source import LANG
+from modtok_cli.model.vocabularies import FULL, LANG
 from modtok_cli.text.languages import matching
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.rundir import is_run
@@ -54,7 +48,7 @@ from modtok_cli.training.rundir import is_run
 
 @dataclass(frozen=True)
 class BitsSettings:
-    """Options of `evaluate.evaluate_bpb`; `infer` None: see `models.vocabulary_of`."""
+    """Options of `evaluate.evaluate_bpb`; `infer` None: see `modes.vocabulary_of`."""
 
     infer: str | None = None
     batch_size: int = 8

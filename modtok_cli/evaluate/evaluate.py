@@ -47,7 +47,8 @@ def _turns(
     Raises:
         ModtokError: every turn ended with an error.
     """
-    from modtok_cli.evaluate.models import modes_of, open_models
+    from modtok_cli.evaluate.models import open_models
+    from modtok_cli.evaluate.modes import modes_of
 
     given = [models] if isinstance(models, str | os.PathLike) else list(models)
     turns = list(product(given or [LATEST], modes_of(how.get("infer"))))

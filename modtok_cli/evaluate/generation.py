@@ -21,13 +21,8 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.evaluate.documents import Documents
-from modtok_cli.evaluate.models import (
-    Infer,
-    Models,
-    mode_name,
-    vocabularies_of,
-    vocabulary_of,
-)
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer, mode_name, vocabularies_of, vocabulary_of
 from modtok_cli.evaluate.parallel_text import find_parallel
 from modtok_cli.evaluate.results import (
     MT,
@@ -57,7 +52,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """Options of `evaluate.evaluate_sum`; `infer` None: see `models.vocabulary_of`."""
+    """Options of `evaluate.evaluate_sum`; `infer` None: see `modes.vocabulary_of`."""
 
     infer: str | None = None
     shots: int = 5

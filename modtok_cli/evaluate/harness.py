@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.questions import McqSettings
 from modtok_cli.evaluate.results import (
     ACCURACY,

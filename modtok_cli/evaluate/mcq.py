@@ -14,7 +14,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub_tasks as hub
-from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
+from modtok_cli.evaluate.models import Models, open_models
+from modtok_cli.evaluate.modes import Infer, mode_name, vocabularies_of
 from modtok_cli.evaluate.questions import LAYOUT, Folder, McqSettings, Question
 from modtok_cli.evaluate.results import (
     ACCURACY,

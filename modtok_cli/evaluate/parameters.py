@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from modtok_cli.base import parameters
 from modtok_cli.base.option import Option
 from modtok_cli.base.progress import Progress
+from modtok_cli.evaluate.modes import HELP
 from modtok_cli.model.kinds import RUN, model_kind
 from modtok_cli.model.parameters import Dtype, RunTokenizer, Step
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 Infer = Annotated[
     str | Sequence[str] | None,
     Option(
-        "Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
-        "src, tgt, src+tgt or src|tgt. Repeatable.",
+        HELP,
         kind=list[str],
         metavar="MODE",
         accepts=parameters.TEXTS,

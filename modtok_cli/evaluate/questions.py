@@ -32,7 +32,7 @@ _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 @dataclass(frozen=True)
 class McqSettings:
-    """Options of `evaluate.evaluate_mcq`; `infer` None: see `models.vocabulary_of`.
+    """Options of `evaluate.evaluate_mcq`; `infer` None: see `modes.vocabulary_of`.
 
     `tasks` None: all that have data. `shots` None: the suite's default.
     """

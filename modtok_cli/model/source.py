@@ -18,8 +18,8 @@ from modtok_cli.model.generate.backbone import build_backbone
 from modtok_cli.model.vocabularies import Ends, Side, Vocabularies
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
-LANG, SLICE, OWN = "lang", "slice", "model"
-"""Inference modes that sources have by default: by language, both sides of a slice, the model's."""
+SLICE, OWN = "slice", "model"
+"""Inference modes of sources with one: both sides of a slice, the model's."""
 
 Sides = tuple[tuple[str, ...] | str, tuple[str, ...] | str | None]
 """Input and output vocabulary: languages or "full"; outputs None are the inputs."""

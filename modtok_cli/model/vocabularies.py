@@ -20,7 +20,8 @@ from modtok_cli.base.parameters import Languages
 from modtok_cli.text.languages import language_list, matching, optional_languages
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
-FULL = "full"
+FULL, LANG = "full", "lang"
+"""Inference modes: the whole vocabulary T, and the vocabulary of a language."""
 Side = Sequence[str] | str | None
 """Languages of a side; "full" is the whole vocabulary T, None the default of the source."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.models import Infer, infer_vocabularies, modes_of, vocabularies_of
+from modtok_cli.evaluate.modes import Infer, infer_vocabularies, modes_of, vocabularies_of
 
 RUN = ["el", "en", "fr"]
 

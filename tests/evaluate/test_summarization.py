@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.evaluate import evaluate_sum
 from modtok_cli.evaluate.generation import TASKS, encode, pieces_of, prompt_limit, prompt_of
-from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, rouge, words

@@ -16,7 +16,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import generation
 from modtok_cli.evaluate.evaluate import evaluate_mt
 from modtok_cli.evaluate.generation import ExamplePrompt, TextPart, encode, fit, parse_pairs, write
-from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import SEED, resampled_sums
 from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.model.generate.sliced_model import SlicedModel

@@ -15,7 +15,8 @@ from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.evaluate.bits import document_nats, window_bounds
-from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.models import Models
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.model.architecture.families.llama import Llama
 from modtok_cli.model.architecture.stored_model import open_config
 from modtok_cli.model.generate.decoding import generate

@@ -22,8 +22,8 @@ from modtok_cli.base.read_file import read_object
 from modtok_cli.base.signature import digest
 from modtok_cli.model.architecture.megatron_layout import megatron_partition, to_hf
 from modtok_cli.model.architecture.shape import Shape
-from modtok_cli.model.source import LANG, Chat, ModelSource
-from modtok_cli.model.vocabularies import Side, Vocabularies, is_full
+from modtok_cli.model.source import Chat, ModelSource
+from modtok_cli.model.vocabularies import LANG, Side, Vocabularies, is_full
 from modtok_cli.tokenizer.modular_tokenizer import MODEL, ModularTokenizer, resolve
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 from modtok_cli.training import checkpoint
