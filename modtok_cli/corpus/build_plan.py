@@ -18,8 +18,14 @@ from modtok_cli.base.read_file import read_bounded
 from modtok_cli.corpus.sandbox import SECONDS, Extractor
 
 VERSION = 5
-FILTERS = ("url", "gopher-repetition", "gopher-quality", "c4", "pii")
-"""Filters that can be switched on, in the order of their work."""
+FILTERS = {
+    "url": "URLFilter",
+    "gopher-repetition": "GopherRepetitionFilter",
+    "gopher-quality": "GopherQualityFilter",
+    "c4": "C4QualityFilter",
+    "pii": "PIIFormatter",
+}
+"""Filters that can be switched on, in the order of their work, and datatrove's class of each."""
 STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
 """Pipelines of a build; also the directories of their logs."""
 MIN_CHARACTERS = 200

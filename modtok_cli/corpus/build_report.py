@@ -14,7 +14,7 @@ from modtok_cli.corpus.build_plan import FILTERS, STAGES, read_json, work_of
 REPORT = "corpus.json"
 _TABLES = ("languages", "dropped", "changed", "bad")
 UNITS = ("pages", "paragraphs", "characters")
-STEPS = ("read", "url", "extract", "language", *FILTERS[1:], "quality", "deduplicate")
+STEPS = ("read", "url", "extract", "language", *[*FILTERS][1:], "quality", "deduplicate")
 """Names of the blocks that count, in the order of processing."""
 Counts = dict[tuple[str, str, str, str], Counter[str]]
 """(kind, step, reason, language) → unit → number."""

@@ -3,23 +3,20 @@
 import re
 from collections.abc import Sequence
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import regex
 from datatrove.data import Document
-from datatrove.pipeline.filters import (
-    C4QualityFilter,
-    GopherQualityFilter,
-    GopherRepetitionFilter,
-    URLFilter,
-)
+from datatrove.pipeline import filters
 from datatrove.pipeline.formatters import PIIFormatter
 from datatrove.utils.word_tokenizers import WordTokenizer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.read_file import read_bounded
 from modtok_cli.corpus.blocks import Filter
+from modtok_cli.corpus.build_plan import FILTERS
 
 # As Gopher's words, without the punctuation around them: alone it would count as words without
 # letters, of which a page may have a fifth.
@@ -97,15 +94,14 @@ def check_languages(names: Sequence[str], languages: Sequence[str] | None) -> No
 @cache
 def filter_of(name: str, language: str) -> Any:
     """datatrove's filter with its defaults."""
-    words = _words()
-    if name == "gopher-repetition":
-        return GopherRepetitionFilter(language=words)
-    if name == "gopher-quality":
-        return GopherQualityFilter(language=words, stop_words=sorted(stop_words()[language]))
-    if name == "c4":
-        return C4QualityFilter(language=words)
-    made = URLFilter()
-    made.tldextractor = type(made.tldextractor)(suffix_list_urls=())  # the list it contains
+    kind = getattr(filters, FILTERS[name])
+    takes = signature(kind).parameters
+    values: dict[str, Any] = {"language": _words()} if "language" in takes else {}
+    if "stop_words" in takes:
+        values["stop_words"] = sorted(stop_words()[language])
+    made = kind(**values)
+    if name == "url":
+        made.tldextractor = type(made.tldextractor)(suffix_list_urls=())  # the list it contains
     return made
 
 
@@ -115,7 +111,7 @@ def _words() -> PlainWords:
 
 
 class FilterPages(Filter):
-    """Drop pages by one of datatrove's filters: url, gopher-repetition, gopher-quality or c4."""
+    """Drop pages by one of datatrove's filters, see `filter_of`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

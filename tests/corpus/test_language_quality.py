@@ -10,8 +10,9 @@ from helpers.crawl import LANGUAGES, paragraphs, records_of
 from helpers.fasttext_files import write_model
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.build_plan import FILTERS
 from modtok_cli.corpus.fasttext_file import check_model, load_fasttext
-from modtok_cli.corpus.filters import FilterPages, stop_words
+from modtok_cli.corpus.filters import FilterPages, known_languages, stop_words
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.quality import QualityModel, cut_of
 
@@ -103,7 +104,9 @@ def test_quality_models(tmp_path: Path) -> None:
 def test_filters_keep_good_text(language: str) -> None:
     for start in range(0, 12, 4):
         text = "\n".join(paragraphs(language)[start : start + 4])
-        for name in ("gopher-repetition", "gopher-quality", *(["c4"] if language != "ne" else [])):
+        for name in FILTERS:
+            if language not in (known_languages(name) or ()):
+                continue
             document = Document(text, "x", [], {"lang": language})
             assert FilterPages(name).reason(document) is None, name
             assert document.text == text
