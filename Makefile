@@ -71,11 +71,10 @@ SECONDS := 300
 fuzz: $(BIN)/python ## Fuzz the native core, SECONDS for each of seven harnesses (needs clang)
 	@$(BIN)/python .ci/core_checks.py fuzz $(SECONDS)
 
-PACKAGE := modular
+PACKAGE := tokenizer
 COUNT := 30
 MUTANTS := $(VENV)/.mutants-installed
 mutants: $(MUTANTS) $(CORE) ## Plant COUNT faults in PACKAGE, run the tests that cover them, print what survives
-	@test -f build/mutants/contexts.db || $(BIN)/python .ci/mutants contexts
 	@$(BIN)/python .ci/mutants plant $(PACKAGE) --count $(COUNT)
 
 CALL := 1

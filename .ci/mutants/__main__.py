@@ -374,6 +374,15 @@ def main() -> None:
     elif given.task == "combine":
         combine()
     elif given.task == "plant":
+        known = [
+            *sorted(path.parent.name for path in ROOT.glob("modtok_cli/*/__init__.py")),
+            "core.c",
+        ]
+        unknown = [name for name in given.names if name not in known]
+        if unknown or not given.names:
+            parser.error(f"no package {', '.join(unknown)}: choose from {', '.join(known)}")
+        if not CONTEXTS.is_file():
+            contexts()
         part, parts = map(int, given.part.split("/"))
         faults = itertools.islice(drawn(given.names, given.count, given.seed), part, None, parts)
         plant(faults, given.output or WORK / f"planted-{given.seed}.jsonl")
