@@ -149,6 +149,10 @@ class Option:
         """Every flag, `--no-text` of `--text/--no-text` too."""
         return tuple(self.flags.replace("/", " ").split()) or (self.flag,)
 
+    def flag_of(self, value: object) -> str:
+        """The flag that gives a value: `--no-text` for False."""
+        return self.all_flags[-1] if value is False else self.flag
+
     @property
     def parameter(self) -> str:
         """Name in click and settings files: `eval_every`."""

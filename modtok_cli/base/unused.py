@@ -44,20 +44,22 @@ def leave_out(
             if kind and each.of and kind not in each.of:
                 if given(other):
                     several = isinstance(value, list | tuple)
-                    raise not_for(each, kind, ", ".join(map(str, value)) if several else value)
+                    where = ", ".join(map(str, value)) if several else value
+                    raise not_for(each, kind, where, values[other])
                 left.add(other)
     rule = getattr(function, "unused", lambda values: ())
     for names, why in rule({name: value for name, value in values.items() if name not in left}):
-        flags = sorted(options[name].flag for name in names if name in options and given(name))
-        if flags:
+        known = [name for name in names if name in options and given(name)]
+        if known:
+            flags = sorted(options[name].flag_of(values[name]) for name in known)
             raise UsageError(f"{why}: omit {', '.join(flags)}")
         left.update(names)
     return left
 
 
-def not_for(option: Option, kind: str, where: Any) -> UsageError:
-    """The error for an option that is not for the kind of a path."""
+def not_for(option: Option, kind: str, where: Any, value: object) -> UsageError:
+    """The error for an option with that value, which is not for the kind of a path."""
     words = ", ".join(option.of[:-1]) + " and " * (len(option.of) > 1) + option.of[-1]
     return UsageError(
-        f"{option.flag} is for {words}, not for {kind}", where=where, remedy="omit it"
+        f"{option.flag_of(value)} is for {words}, not for {kind}", where=where, remedy="omit it"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
@@ -114,7 +114,7 @@ class Call:
         assert isinstance(option, Option)
         return self.values.get(name, option.default)
 
-    def leave_out_unused(self, others: Mapping[str, Any]) -> None:
+    def leave_out_unused(self, others: dict[str, Any]) -> None:
         """Refuse options of the command line that this call does not use, and leave out what
         modtok.toml says of them: it is for other calls. `others`: values of `show`.
         """
@@ -122,14 +122,15 @@ class Call:
         values = {**self.values, **others}
         for group in self.groups.values():
             values |= group
-        self.leave_out(
-            leave_out(
-                self.declaration.function,
-                {**options, **self.declaration.own},
-                values,
-                self.explicit.__contains__,
-            )
+        left = leave_out(
+            self.declaration.function,
+            {**options, **self.declaration.own},
+            values,
+            self.explicit.__contains__,
         )
+        self.leave_out(left)
+        for name in left & others.keys():
+            del others[name]
 
     def leave_out(self, names: Iterable[str]) -> None:
         """Leave out what modtok.toml says of these options: it is for other calls."""

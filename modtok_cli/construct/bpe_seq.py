@@ -51,16 +51,12 @@ class SequentialBpe(Learner):
         super().__init__(k, specials, settings)
         self._token_counts: list[Int64Array | Future[Int64Array]] = []
         self._is_extension = False
+        self._begin(None)
 
     @property
     def segmentation(self) -> str:
         """The segmentation of the tokenizer. Merges are learned for either."""
         return str(self.settings.segmentation)
-
-    def check(self) -> None:
-        """Check budget, special tokens, and the settings of `SequentialLearner`."""
-        super().check()
-        self._begin(None)
 
     def _begin(self, learned: Any) -> None:
         self._learner = SequentialLearner(

@@ -45,7 +45,7 @@ def open_model(
         return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     for name, each, value in (("step", Step, step), ("tokenizer", RunTokenizer, tokenizer)):
         if value is not None:
-            raise not_for(option_of(each, name=name), kind, path)
+            raise not_for(option_of(each, name=name), kind, path, value)
     if kind == SLICE:
         return SliceSource(path)
     source = HfSource(path)

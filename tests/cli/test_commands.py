@@ -238,10 +238,11 @@ def test_fetch(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("slice runs/a -o s", "no languages given"),
+        ("slice runs/a -o s", "runs/a: does not exist"),
         ("slice runs/a --langs fr", "no output directory given"),
         ("slice runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
         ("slice s --append fi --langs fr", "--append adds languages to both sides"),
+        ("slice s --append fi", "s: does not exist"),
         ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
         ("slice draft --langs fr --head list.txt -o s", "not for drafts (--head)"),
         ("generate", "no prompt given"),

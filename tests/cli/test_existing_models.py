@@ -99,6 +99,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ),
         ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
         ("tokens nothing --langs fr", "does not exist"),
+        ("tokens model --read nothing.json", "nothing.json: does not exist; check the name"),
         ("adopt nothing", "does not exist"),
         ("adopt model -o model --force", "is TOKENIZER too and would be lost"),
         ("slice model --langs fr -o model --force", "is MODEL too and would be lost"),
@@ -144,7 +145,7 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
     assert here("adopt", "model", "--langs", "fr,en", "-o", "adopted")[0] == 0
     body = modtok.Reading(field="body")
     names = {
-        "--step": "step", "--bos": "bos", "--verify": "verify", "-k": "k", "--in": "inputs",
+        "--step": "step", "--bos": "bos", "--no-verify": "verify", "-k": "k", "--in": "inputs",
         "--head": "head", "--field": "reading.field", "--top-p": "top_p", "--data": "data",
         "--limit": "limit", "-t": "tokenizer", "--text": "on", "--probe": "probe", "--size": "size",
         "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
@@ -196,6 +197,16 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
         with pytest.raises(modtok.UsageError) as refused:
             call()
         assert str(refused.value) == message
+
+
+def test_a_report_of_the_settings_is_for_other_slices(model: Path, here: Any) -> None:
+    """`report` is for Hugging Face models, and a draft has none."""
+    Path("modtok.toml").write_text('[slice]\nreport = ["nowhere.txt"]\n')
+    Path("list.txt").write_text("1\n2\n")
+    status, _, err = here(*["slice", "model", "--head", "list.txt", "-o", "part"])
+    assert (status, "nowhere" in err) == (0, False), err
+    status, _, err = here(*["slice", "model", "--langs", "fr", "-o", "small"])
+    assert (status, "nowhere.txt: does not exist" in err) == (2, True), err
 
 
 def test_a_long_prompt_is_not_a_name(here: Any) -> None:

@@ -15,7 +15,7 @@ from helpers.contents import contents
 from helpers.sample import sample_text
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
@@ -70,6 +70,16 @@ def test_append_keeps_settings(data: Path, tmp_path: Path) -> None:
     assert after.settings == before.settings
     assert after.settings["order"] == "size"
     assert after.languages == (*before.languages, "sw", "fr")
+
+
+def test_a_check_keeps_the_tokenizer_to_extend(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["en", "fi"], data=data, output=tmp_path / "tok", k=300)
+    base = ModularTokenizer.load(tmp_path / "tok")
+    settings = SequentialBpe.settings_of(base)
+    learner = SequentialBpe(base.k, base.vocabulary.specials, settings)
+    learner.start(base)
+    learner.check()
+    assert learner.state().notes["languages"] == ("en", "fi")
 
 
 def test_orders(data: Path, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.extras import require
+from modtok_cli.base.files import is_there
 from modtok_cli.base.read_file import read_file
 from modtok_cli.model.architecture.stored_tensors import StoredTensor, read_header
 from modtok_cli.model.hf.slice_hf import ids_of
@@ -32,6 +33,8 @@ def read_list(path: Path, size: int) -> Int64Array:
         ModtokError: it is something else, empty, or names a token twice.
         UsageError: it is of another vocabulary, or a pickled file.
     """
+    if not is_there(path):
+        raise missing(path)
     if path.is_dir():
         path = _file_of(path)
     if path.suffix in (".pt", ".pth"):

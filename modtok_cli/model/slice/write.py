@@ -97,20 +97,21 @@ def sliced(
 
     Then `output` may be the slice itself.
     """
-    if part.append is None and part.sides == (None, None):
-        remedy = "as in: modtok slice --langs fr,en -o fr-en/"
-        raise UsageError("no languages given", remedy=remedy)
-    is_own = part.append is not None and output.resolve() == path.resolve()
-    check_output(output, FACTS, force=force or is_own, kind="slice of a run")
-    if part.append is not None:
-        source, part = _extended(path, part, progress)
-    elif model_kind(path) != RUN:
+    is_extended = part.append is not None
+    if not is_extended and model_kind(path) != RUN:
         raise UsageError(
             "is not a run" if path.exists() else "does not exist",
             where=path,
             remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
             "--append extends a slice",
         )
+    if not is_extended and part.sides == (None, None):
+        remedy = "as in: modtok slice --langs fr,en -o fr-en/"
+        raise UsageError("no languages given", remedy=remedy)
+    is_own = is_extended and output.resolve() == path.resolve()
+    check_output(output, FACTS, force=force or is_own, kind="slice of a run")
+    if is_extended:
+        source, part = _extended(path, part, progress)
     else:
         source = open_run(path, tokenizer=part.tokenizer, step=part.step, progress=progress)
     return _write(source, part, output, verify, progress)
@@ -120,7 +121,8 @@ def _extended(path: Path, part: RunPart, progress: Progress) -> tuple[RunSource,
     """The run of the slice in `path`, and the slice with the languages of `append` too."""
     if model_kind(path) != SLICE:
         remedy = "--append adds languages to a directory of modtok slice"
-        raise UsageError("is not a slice", where=path, remedy=remedy)
+        what = "is not a slice" if path.exists() else "does not exist"
+        raise UsageError(what, where=path, remedy=remedy)
     facts, run = read_facts(path), part.origin
     place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
     if place is None or model_kind(place) != RUN:
