@@ -237,6 +237,7 @@ MODELS = {
 SETUP = {
     **{path: equipped for path in COMMANDS if MODELS & {*path}},
     ("slice",): drafted,
+    ("tokens",): drafted,
     ("pretrain",): lambda _: skip_without("megatron"),
     ("corpus", "build"): crawl,
     ("corpus", "count"): lambda _: skip_without("datatrove"),

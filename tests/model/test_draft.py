@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,10 +18,11 @@ import sentencepiece
 import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers.generation import candidate_generator
 
 import modtok_cli as modtok
-from helpers.external_models import PADDED, build
+from helpers.external_models import END, PADDED, build
 from helpers.external_tokenizers import sentencepiece_model
 from helpers.handmade_tokenizers import write_ranks
 from helpers.said import Said
@@ -329,7 +332,7 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
         modtok.tokens(model, "fi,en", data=data, size=len(needed) + 1, must_have=few)
     rounded = modtok.tokens(model, "fi,en", data=data, size=size, multiple=128)
     assert rounded == modtok.tokens(model, "fi,en", data=data, size=-(-size // 128) * 128)
-    rows = modtok.draft_coverage(model, "fi,en", data=data, test=data, compare=file)
+    rows = modtok.draft_coverage(model, "fi,en", data=data, test=data, read=file)
     counts = vocabulary.count(data, ["en", "fi"])
     for row in rows:
         ids = theirs if row["list"] == "theirs.json" else None
@@ -349,7 +352,7 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
 
 def save_draft(path: Path, tensors: dict[str, Any], **config: Any) -> Path:
     path.mkdir()
-    save_file({name: torch.as_tensor(each) for name, each in tensors.items()},
+    save_file({name: torch.tensor(each) for name, each in tensors.items()},
               path / "model.safetensors")  # fmt: skip
     (path / "config.json").write_text(json.dumps({"vocab_size": 40} | config))
     (path / "LICENSE").write_text("a licence")
@@ -398,9 +401,130 @@ def test_drafts_lose_output_rows_only(
         assert (tmp_path / suffix / "LICENSE").is_file()
     if kind == "mtp":
         with pytest.raises(
-            UsageError, match="has no cut lm_head: layers for multi-token prediction"
+            UsageError, match="runs on hidden states of its target: transformers does not open"
         ):
             open_draft(tmp_path / "json")
+
+
+ROWS = np.arange(40 * 4, dtype=np.float32).reshape(40, 4)
+WANTED = [35, 3, 8, 2]
+KEPT = sorted(WANTED)
+
+
+def cut(tmp_path: Path, tensors: dict[str, Any], **config: Any) -> tuple[dict[str, Any], Any, Any]:
+    """Tensors and configuration of a draft cut to WANTED, and what the command said."""
+    draft, few, said = save_draft(tmp_path / "draft", tensors, **config), tmp_path / "l.txt", Said()
+    few.write_text(" ".join(map(str, WANTED)))
+    made = cut_head(draft, few, tmp_path / "cut", progress=said)
+    assert made.ids.tolist() == KEPT
+    tensors = load_file(tmp_path / "cut" / "model.safetensors")
+    return tensors, json.loads((tmp_path / "cut" / "config.json").read_text()), said
+
+
+@pytest.mark.parametrize("names", ["medusa_heads.lm_heads.{}.weight", "{}.1.weight"])
+def test_medusa_heads_get_a_map_of_tokens(tmp_path: Path, names: str) -> None:
+    """As load_weights of vllm/model_executor/models/medusa.py reads them, 0.8.5 to 0.11.0."""
+    heads = {names.format(each): ROWS + each for each in range(3)}
+    others = {"0.0.linear.weight": ROWS[:4], "1.0.linear.bias": ROWS[0]}
+    made, config, said = cut(tmp_path, heads | others, model_type="medusa")
+    assert made["token_map"].tolist() == KEPT
+    assert made["token_map"].dtype == torch.long
+    assert (config["vocab_size"], config["truncated_vocab_size"]) == (40, 4)
+    for name, whole in heads.items():
+        logits = torch.full((40,), -torch.inf)
+        logits[made["token_map"]] = made[name] @ torch.ones(4)
+        assert logits[KEPT].tolist() == whole[KEPT].sum(1).tolist()
+    for name, whole in others.items():
+        assert (made[name].numpy() == whole).all()
+    assert "0.8.5 to 0.11" in said.warnings[0]
+    again = tmp_path / "again.txt"  # the map names the rows of a draft that is cut already
+    again.write_text("8 35")
+    cut_head(tmp_path / "cut", again, tmp_path / "two")
+    made = load_file(tmp_path / "two" / "model.safetensors")
+    assert made["token_map"].tolist() == [8, 35]
+    assert (made[names.format(2)].numpy() == ROWS[[8, 35]] + 2).all()
+
+
+def test_a_draft_of_dspark_loses_rows_of_its_bias_too(tmp_path: Path) -> None:
+    """As vllm/model_executor/models/qwen3_dspark.py reads it, 0.33.0; DFlash is the same without.
+
+    Its configuration is one of speculators, which leaves out a size that is the default.
+    """
+    own = np.array([*range(0, 30, 2), 35, 3])
+    own.sort()
+    d2t, t2d = draft_map(own.tolist(), 40)
+    given = {
+        "lm_head.weight": ROWS[own], "markov_head.markov_w1.weight": ROWS, "fc.weight": ROWS[:17],
+        "markov_head.markov_w2.weight": -ROWS[own], "d2t": d2t, "t2d": t2d,
+    }  # fmt: skip
+    draft = save_draft(tmp_path / "draft", given, draft_vocab_size=17)
+    (draft / "config.json").write_text('{"draft_vocab_size": 17, "transformer_layer_config": {}}')
+    few = tmp_path / "list.txt"
+    few.write_text(" ".join(map(str, WANTED)))
+    cut_head(draft, few, tmp_path / "cut")
+    made = load_file(tmp_path / "cut" / "model.safetensors")
+    assert (made["d2t"] + torch.arange(4)).tolist() == KEPT
+    assert torch.arange(40)[made["t2d"]].tolist() == KEPT
+    assert (made["lm_head.weight"].numpy() == ROWS[KEPT]).all()
+    assert (made["markov_head.markov_w2.weight"].numpy() == -ROWS[KEPT]).all()
+    for name in ("markov_head.markov_w1.weight", "fc.weight"):
+        assert (made[name].numpy() == given[name]).all()
+
+
+def test_a_draft_of_dflash_with_all_rows_gets_a_map(tmp_path: Path) -> None:
+    """Engines read no list beside the weights."""
+    made, config, said = cut(tmp_path, {"lm_head.weight": ROWS, "fc.weight": ROWS})
+    assert (made["d2t"] + torch.arange(4)).tolist() == KEPT
+    assert config["draft_vocab_size"] == 4
+    assert not said.warnings
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"weight": ROWS.astype(np.int8), "SCB": ROWS[:, 1]},
+        {"weight_packed": ROWS.astype(np.int32), "weight_scale": ROWS[:, :2],
+         "weight_shape": np.array([40, 32])},
+        {"weight": ROWS.astype(np.uint8), "weight_scale": np.ones(1)},
+    ],
+)  # fmt: skip
+def test_quantized_output_rows_are_cut_with_their_scales(
+    tmp_path: Path, parts: dict[str, Any]
+) -> None:
+    given = {f"lm_head.{name}": part for name, part in parts.items()}
+    made, *_ = cut(tmp_path, given | {"fc.weight": ROWS})
+    for name, whole in parts.items():
+        found = made[f"lm_head.{name}"].numpy()
+        if name == "weight_shape":
+            assert found.tolist() == [4, 32]
+        else:
+            assert (found == (whole[KEPT] if len(whole) == 40 else whole)).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lm_head.qweight": ROWS}, "'lm_head' is quantized .awq.: its matrix is not cut by rows"),
+        ({"lm_head.weight": ROWS.astype(np.uint8), "lm_head.weight.absmax": ROWS[:, 0]},
+         "'lm_head.weight.absmax' F32 .40,. is not cut by rows"),
+        ({"lm_heads.0.weight": ROWS, "lm_heads.1.weight": ROWS[:9]}, "matrices have 9 and 40 rows"),
+        ({"lm_head.weight": ROWS, "refiner_head.readout.weight": ROWS}, "a refiner of X-Press"),
+        ({"lm_head.weight": ROWS[:9]}, "the head has 9 rows, config.json says 40"),
+        ({"lm_heads.0.weight": ROWS[:9], "token_map": np.arange(9) * 5 - 1}, "'token_map' is not"),
+        ({"lm_heads.0.weight": ROWS[:9], "token_map": np.arange(8)}, "'token_map' has 8 ids"),
+        ({"fc.weight": ROWS, "embed_tokens.weight": ROWS}, "it uses the target's"),
+    ],
+)  # fmt: skip
+def test_heads_that_cannot_be_cut_are_refused(
+    tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    quantized = {"quantization_config": {"quant_method": "awq"}}
+    draft, few = save_draft(tmp_path / "draft", given, **quantized), tmp_path / "list.txt"
+    few.write_text("3 4")
+    with pytest.raises((ModtokError, UsageError), match=message) as error:
+        cut_head(draft, few, tmp_path / "o")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "o").exists()
 
 
 @pytest.mark.parametrize("wrong", ["absolute", "never filled"])
@@ -434,6 +558,128 @@ def test_a_small_model_gets_a_reduced_head(tmp_path: Path, family: str) -> None:
     assert logits.isfinite().sum() == 9
 
 
+def test_tokens_that_a_program_stops_at_or_writes_are_in_every_list(tmp_path: Path) -> None:
+    """Of the chat template, the special tokens, config.json and generation_config.json."""
+    model = build(tmp_path / "model")
+    own = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    rare = {own.id_to_token(index): index for index in (590, 591, 592, 593)}
+    template, stop, more, tool = rare
+    sample_text(tmp_path / "data", "en")
+    plain = modtok.tokens(model, "en", data=tmp_path / "data", size=300)
+    assert isinstance(plain, list)
+    assert not {*rare.values()} & {*plain}
+    document = json.loads((model / "tokenizer.json").read_text())
+    document["added_tokens"].append(
+        {"id": rare[template], "content": template, "special": False, "single_word": False,
+         "lstrip": False, "rstrip": False, "normalized": False}
+    )  # fmt: skip
+    (model / "tokenizer.json").write_text(json.dumps(document))
+    (model / "chat_template.jinja").write_text("{{ messages[0].content }}" + template)
+    (model / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": [2, rare[stop]], "forced_bos_token_id": rare[more]})
+    )
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "decoder_start_token_id": rare[tool]}))
+    ids = modtok.tokens(model, "en", data=tmp_path / "data", size=300)
+    assert {2, *rare.values()} <= {*ids}
+    file = tmp_path / "list.txt"
+    file.write_text(" ".join(map(str, plain)))
+    with pytest.warns(ModtokWarning, match=f"lacks 4 of the .*the first is {min(rare.values())}"):
+        modtok.tokens(model, read=file)
+
+
+class Assisted:
+    """Greedy decoding by transformers with a draft: its texts, and tokens of each round."""
+
+    def __init__(self, target: Any, draft: Any) -> None:
+        self.target, self.draft = target, draft
+        self.rounds: list[tuple[int, int]] = []
+        settings = GenerationConfig(do_sample=False, max_new_tokens=32, eos_token_id=[2, END])
+        target.generation_config = settings
+        draft.generation_config = settings = copy.deepcopy(settings)
+        settings.num_assistant_tokens, settings.assistant_confidence_threshold = 4, 0.0
+        settings.num_assistant_tokens_schedule = "constant"
+
+    def text(self, ids: list[int], monkeypatch: pytest.MonkeyPatch, **draft: Any) -> list[int]:
+        kind = candidate_generator.AssistedCandidateGenerator
+        update = kind.update_candidate_strategy
+        left = 32
+
+        def updating(this: Any, ids: Any, scores: Any, matches: Any) -> Any:
+            nonlocal left
+            # This draft stops at an end that it drafts, those of other engines do not.
+            self.rounds.append((int(matches), min(4, left - 1)))
+            left -= int(matches) + 1
+            return update(this, ids, scores, matches)
+
+        start = torch.tensor([ids])
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "update_candidate_strategy", updating)
+            whole = self.target.generate(start, attention_mask=torch.ones_like(start), **draft)
+        return whole[0].tolist()
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen2"])
+def test_accepted_tokens_are_those_of_speculative_decoding(
+    tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By transformers, with the cut draft; its text is the text without a draft."""
+    target, near, data = tmp_path / "model", tmp_path / "near", tmp_path / "data"
+    build(target, family)
+    shutil.copytree(target, near)
+    tensors = load_file(near / "model.safetensors")
+    torch.manual_seed(1)
+    for name, each in tensors.items():
+        tensors[name] = each + 0.02 * each.std() * torch.randn(each.shape)
+    save_file(tensors, near / "model.safetensors", {"format": "pt"})
+    sample_text(data, "fi", folder="parallel")
+    rows = modtok.draft_coverage(target, "fi", data=data, test=data, draft=near)
+    lists = tmp_path / "list.json"
+    shares = set()
+    for row in rows:
+        ids = modtok.tokens(target, "fi", data=data, size=row["draft_rows"])
+        lists.write_text(json.dumps(ids))
+        modtok.slice(near, head=lists, output=tmp_path / "cut", force=True)
+        by_file = modtok.draft_coverage(
+            target, "fi", data=data, test=data, read=lists, draft=tmp_path / "cut"
+        )[-1]
+        run = Assisted(AutoModelForCausalLM.from_pretrained(target), open_draft(tmp_path / "cut"))
+        library = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
+        begin = library.encode("").ids[:1]  # <s>, which transformers puts before a text
+        lines = (data / "fi.txt").read_text("utf-8").splitlines()[:20]
+        for line in lines:
+            text = library.encode(line, add_special_tokens=False).ids
+            prompt = [*begin, *text[: min(32, len(text) // 2)]]
+            assert run.text(prompt, monkeypatch, assistant_model=run.draft) == run.text(
+                prompt, monkeypatch
+            )
+        accepted, drafted = map(sum, zip(*run.rounds, strict=True))
+        assert row["accepted"] == by_file["accepted"] == accepted / drafted
+        assert row["rounds"] == len(run.rounds)
+        assert row["tokens_per_round"] == 1 + accepted / len(run.rounds)
+        shares.add(row["accepted"])
+    assert len(shares) > 1
+    assert 0 < min(shares) < max(shares) < 1
+
+
+def test_drafts_that_cannot_run_alone_or_have_other_tokens_are_refused(
+    place: Path, tmp_path: Path
+) -> None:
+    model, data = place / "model", place / "data"
+    heads = {"lm_head.weight": ROWS, "fc.weight": ROWS}
+    eagle = save_draft(tmp_path / "eagle", heads)
+    other = build(tmp_path / "other")
+    file = other / "tokenizer.json"
+    file.write_text(file.read_text().replace("<|im_end|>", "<|other|>"))
+    for draft, message in ((eagle, "runs on hidden states"), (other, "which has other tokens")):
+        with pytest.raises(UsageError, match=message):
+            modtok.draft_coverage(model, "fi", data=data, draft=draft)
+    modtok.corpus_count("fi", data=data, output=tmp_path / "counts")
+    learned = DraftVocabulary.open(str(place / "learned"))
+    with pytest.raises(UsageError, match="word counts have no documents to continue"):
+        learned.first_texts(tmp_path / "counts", ["fi"], 3)
+
+
 def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
     model, data = place / "model", place / "data"
     (tmp_path / "few").mkdir()
@@ -443,8 +689,6 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
     short.write_text("1 2")
     other.write_text("1 640")
     write_list(eagle, FORMATS["eagle3"].content([1, 2], 700))
-    heads = {f"lm_heads.{each}.weight": np.ones((40, 2)) for each in range(2)}
-    medusa = save_draft(tmp_path / "medusa", heads, model_type="medusa")
     for call, message in (
         (lambda: modtok.tokens(model, "fi", data=data, size=260), "260 tokens are too few: 261"),
         (lambda: modtok.tokens(model, "fi", data=data, size=603), "has 602 tokens, cannot list"),
@@ -457,7 +701,8 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: cut_head(model, other, tmp_path / "o"), "which has a token 640"),
         (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
         (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),
-        (lambda: cut_head(medusa, short, tmp_path / "o"), "2 Medusa heads"),
+        (lambda: modtok.draft_coverage(place / "learned", "fi", draft=model), "could accept tok"),
+        (lambda: modtok.draft_coverage(model, "fi", draft=place / "few"), "few.* has no|does not"),
     ):  # fmt: skip
         with pytest.raises((UsageError, ModtokError), match=message) as error:
             call()

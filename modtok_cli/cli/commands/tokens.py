@@ -24,7 +24,7 @@ Sizes = Annotated[
     ),
 ]
 Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
-Compare = Annotated[Path | None, options_of(draft_coverage)["compare"]]
+Draft = Annotated[Path | None, options_of(draft_coverage)["draft"]]
 
 
 @command(
@@ -44,7 +44,9 @@ Compare = Annotated[Path | None, options_of(draft_coverage)["compare"]]
         -o map/
     # another list beside one of the same size, by language
     modtok tokens model/ --langs fi,en --sizes --test texts \\
-        --compare fr.json
+        --read fr.json
+    # and how many tokens the model accepts of a draft, for each size
+    modtok tokens model/ --langs fi,en --sizes --test texts --draft draft/
     # a list for each language, and one for all
     modtok tokens model/ --size 16384 --each -o lists/
     """,
@@ -57,7 +59,7 @@ def show(
     *,
     sizes: Sizes = False,
     test: Test = None,
-    compare: Compare = None,
+    draft: Draft = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -66,11 +68,11 @@ def show(
     and tensorrt-edge-llm are directories; rtp-llm is output_tokens.json of a checkpoint.
     """
     if sizes:
-        _show_sizes(call, test, compare, plot, json)
+        _show_sizes(call, test, draft, plot, json)
         return
     rows_only = {
         "--test": test,
-        "--compare": compare,
+        "--draft": draft,
         "--plot": plot,
         "--json": json,
         "--table": TABLES.get(),
@@ -110,16 +112,16 @@ def _write(call: Call, chosen: ListFormat, rows: int, output: Path | None) -> No
 
 
 def _show_sizes(
-    call: Call, test: Path | None, compare: Path | None, plot: str | None, json: bool
+    call: Call, test: Path | None, draft: Path | None, plot: str | None, json: bool
 ) -> None:
     rows: list[dict[str, Any]] = inspect.unwrap(draft_coverage)(
         **call.values,
         test=test,
-        compare=compare,
+        draft=draft,
         reading=call.group("reading"),
         progress=call.progress,
     )
     emit_tables(rows, tables(rows), json=json)
-    if compare is None:
+    if call.value("read") is None:
         call.say(knee(rows))
         emit_plot(call.say, plot, rows, "drafts")

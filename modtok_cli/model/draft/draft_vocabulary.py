@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int64Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.hf.model_directory import ModelDirectory
@@ -122,6 +123,44 @@ class DraftVocabulary:
                 )
         return used
 
+    def first_texts(
+        self,
+        data: Path,
+        languages: Sequence[str],
+        count: int,
+        *,
+        reading: Reading = Reading(),
+        held_out: bool = False,
+        progress: Progress = SILENT,
+    ) -> dict[str, list[Int32Array]]:
+        """Ids of the first documents of each language with two tokens or more, (n,) int32 each.
+
+        With `held_out`, of those that `count` holds out.
+        """
+        files = language_files(data, languages, reading, known=self.languages, progress=progress)
+        return {
+            name: [*islice(self._texts(files[name], reading.of(name), held_out, progress), count)]
+            for name in languages
+        }
+
+    def _texts(
+        self, files: Sequence[Path], reading: Reading, held_out: bool, progress: Progress
+    ) -> Iterator[Int32Array]:
+        for file in files:
+            if is_table(file):
+                raise UsageError(
+                    "word counts have no documents to continue",
+                    where=file,
+                    remedy="give other text with --test",
+                )
+            for batch in read_batches(file, reading, progress=progress, may_be_empty=True):
+                for text in (document.text for document in batch):
+                    if held_out and not _is_out(text):
+                        continue
+                    ids, _ = self.tokenizer.encode_flat([text], threads=1)
+                    if len(ids) > 1:
+                        yield ids
+
     def _counted(
         self,
         files: Sequence[Path],
@@ -142,7 +181,7 @@ class DraftVocabulary:
             )
             for batch in batches:
                 texts = [document.text for document in batch]
-                out = [hold_out and crc32(text) % HELD_OUT == 0 for text in texts]
+                out = [hold_out and _is_out(text) for text in texts]
                 for side, wanted in ((kept, False), (held, True)):
                     chosen = [text for text, is_out in zip(texts, out, strict=True)
                               if is_out == wanted]  # fmt: skip
@@ -160,6 +199,10 @@ class DraftVocabulary:
             )
         splits = self.tokenizer.pretokenizer
         return self.tokenizer.token_occurrences(count_corpus([table], pretokenizer=splits))
+
+
+def _is_out(text: bytes) -> bool:
+    return crc32(text) % HELD_OUT == 0
 
 
 def _of_model(path: Path) -> DraftVocabulary:

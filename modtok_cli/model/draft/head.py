@@ -2,14 +2,24 @@
 
 The output matrix of a draft (R, d) has a row for each draft id. Layouts:
 
-* EAGLE-3, which has `d2t` or a field `draft_vocab_size`: `lm_head.weight`, `d2t`, `t2d`;
-* layers for multi-token prediction with heads of their own, `….shared_head.head.weight`;
-* a model with an output matrix of its own, or tied to the input's: it gets one of its own.
+* EAGLE-3, P-EAGLE, DFlash and DSpark: `lm_head.weight`, `d2t`, `t2d`; in DSpark also
+  `markov_head.markov_w2.weight`. Engines: `load_weights` of llama_eagle3.py, qwen3_dflash.py and
+  qwen3_dspark.py in vllm/model_executor/models (0.33.0), of sglang/srt/models/llama_eagle3.py
+  (0.5.23), and speculators/models (0.9.0).
+* Medusa: a matrix for each further token, and `token_map` with the target id of each row.
+  vllm/model_executor/models/medusa.py reads it in 0.8.5 to 0.11.0, and expects all rows in 0.12.0
+  to 0.32.0; 0.33.0 has no Medusa.
+* Layers for multi-token prediction with heads of their own, `….shared_head.head.weight`. SGLang
+  0.5.23 and vLLM 0.33.0 expect all rows.
+* A model with an output matrix of its own, or tied to the input's: it gets one of its own.
+
+A quantized matrix is cut where codes and scales are by row (`model.hf.quantized_tables`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +38,7 @@ from modtok_cli.model.architecture.stored_model import (
 )
 from modtok_cli.model.architecture.stored_tensors import StoredTensor
 from modtok_cli.model.draft.formats import draft_map
-from modtok_cli.model.draft.list_files import read_list, targets_of
+from modtok_cli.model.draft.list_files import map_of, read_list, targets_of
 from modtok_cli.model.hf.model_files import (
     WrittenModel,
     check_output,
@@ -37,8 +47,8 @@ from modtok_cli.model.hf.model_files import (
     left_out,
     write_object,
 )
+from modtok_cli.model.hf.quantized_tables import SIZES, is_quantized, row_parts, with_rows
 from modtok_cli.model.hf.weight_files import (
-    FLOATS,
     Cut,
     NewTensor,
     cut_tensor,
@@ -48,13 +58,18 @@ from modtok_cli.model.hf.weight_files import (
 
 NAME = "modtok-head.json"
 """File of a reduced draft with the target id of each output row."""
-_PREDICTION = re.compile(r".*\bshared_head\.head\.weight")
-HEAD = re.compile(r"(model\.|language_model\.|text_model\.)*(lm_head|embed_out|output)\.weight")
-# Weights of an EAGLE draft: without a head it uses the target's.
+# Modules with a row for each draft id.
+_PREDICTION = re.compile(r".*\bshared_head\.head")
+HEAD = re.compile(r"(model\.|language_model\.|text_model\.)*(lm_head|embed_out|output)")
+_TABLE = re.compile(r"(.*\.)?(embed_tokens|wte|embed_in|word_embeddings)")
+# As Medusa's own code saves them, and as vLLM names them.
+_MEDUSA = re.compile(r"(medusa_heads?\.)?\d+\.\d+|((model|medusa_heads)\.)?lm_heads\.\d+")
+# Of DSpark, the bias by the last token: beside the head.
+_BIAS = re.compile(r"(model\.)?markov_head\.markov_w2")
+# Of X-Press: vLLM 0.33.0 and speculators 0.9.0 name it differently, vLLM runs it with all rows.
+_REFINER = re.compile(r"(xpress|refiner)_head\.")
+# Weights of EAGLE and DFlash: without a head such a draft uses the target's.
 _EAGLE = re.compile(r"(model\.)?(fc|midlayer)\.")
-_TABLE = re.compile(r"(.*\.)?(embed_tokens|wte|embed_in|word_embeddings)\.weight")
-# As Medusa's own code saves them, and as vLLM reads them.
-_MEDUSA = re.compile(r"(medusa_heads?\.)?\d+\.\d+\.weight|(model\.)?lm_heads\.\d+\.weight")
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,8 @@ class Draft:
     """A draft in a directory with config.json and safetensors; a tokenizer is not needed.
 
     Attributes:
-        heads: the output matrices.
+        heads: the output matrices: module → its tensors, by their names in it.
+        rows: R, rows of each of them.
         targets: (R,) int64, target id of each of their rows.
         size: tokens of the target.
     """
@@ -85,84 +101,155 @@ class Draft:
             raise UsageError(f"has no {CONFIG}", where=path, remedy="give the directory of a draft")
         self.path, self.directory = path, HfDirectory(path)
         self.tensors = self.directory.tensors
-        self.size = self.directory.vocab_size
+        self.size = self._size()
         self.heads = self._heads()
+        self.rows = self._rows()
         self.targets = self._targets()
 
     @property
+    def is_medusa(self) -> bool:
+        """Whether it has a matrix for each further token."""
+        return any(_MEDUSA.fullmatch(module) for module in self.heads)
+
+    @property
     def is_eagle(self) -> bool:
-        """Whether its map is part of the weights."""
-        return "d2t" in self.tensors or "draft_vocab_size" in self.directory.config
+        """Whether its map is `d2t` among the weights."""
+        mapped = "d2t" in self.tensors or "draft_vocab_size" in self.directory.config
+        return mapped or any(_EAGLE.match(name) for name in self.tensors)
+
+    @property
+    def is_prediction(self) -> bool:
+        """Whether it is layers of its target for multi-token prediction."""
+        return any(_PREDICTION.fullmatch(module) for module in self.heads)
 
     @property
     def is_tied(self) -> bool:
         """Whether its output matrix is the input's."""
-        return _TABLE.fullmatch(self.heads[0].name) is not None
+        return any(_TABLE.fullmatch(module) for module in self.heads)
 
-    def _heads(self) -> list[StoredTensor]:
-        tensors = [*self.tensors.values()]
-        heads = [tensor for tensor in tensors if _PREDICTION.fullmatch(tensor.name)]
-        shared = any(tensor.name.startswith("mtp.") for tensor in tensors)
-        if not heads and not shared:
-            heads = [tensor for tensor in tensors if HEAD.fullmatch(tensor.name)]
-        tied = self.directory.config.get("tie_word_embeddings", True) and not any(
-            _EAGLE.match(tensor.name) for tensor in tensors
+    def _size(self) -> int:
+        """By the configuration; that of speculators leaves out fields with a default value."""
+        config, mask = self.directory.config, self.tensors.get("t2d")
+        parts = [config, *(part for part in config.values() if isinstance(part, dict))]
+        stated = any("vocab_size" in part for part in parts)
+        return self.directory.vocab_size if stated or mask is None else mask.shape[0]
+
+    def _heads(self) -> dict[str, dict[str, StoredTensor]]:
+        def of(pattern: re.Pattern[str]) -> dict[str, dict[str, StoredTensor]]:
+            modules = {name.rpartition(".")[0] for name in self.tensors}
+            return {
+                module: {
+                    name.removeprefix(f"{module}."): tensor
+                    for name, tensor in self.tensors.items()
+                    if name.startswith(f"{module}.")
+                }
+                for module in sorted(modules)
+                if pattern.fullmatch(module)
+            }
+
+        if any(_REFINER.match(name) for name in self.tensors):
+            raise UsageError(
+                "has a refiner of X-Press, which vLLM runs with all output rows only",
+                where=self.path,
+                remedy="use the whole draft",
+            )
+        shared = any(name.startswith("mtp.") for name in self.tensors)
+        if heads := of(_PREDICTION) or of(_MEDUSA):
+            return heads
+        if not shared and (heads := of(HEAD)):
+            return heads | of(_BIAS)
+        is_eagle = any(_EAGLE.match(name) for name in self.tensors)
+        tied = self.directory.config.get("tie_word_embeddings", True) and not is_eagle
+        if not shared and tied and (heads := of(_TABLE)):
+            return heads
+        raise UsageError(
+            "has no output matrix of its own: it uses the target's",
+            where=self.path,
+            remedy="cut that one in the engine: SGLang reads a list of modtok tokens --format "
+            "sglang with --speculative-token-map",
         )
-        if not heads and not shared and tied:
-            heads = [tensor for tensor in tensors if _TABLE.fullmatch(tensor.name)]
-        medusa = [tensor for tensor in tensors if _MEDUSA.fullmatch(tensor.name)]
-        if medusa:
-            raise UsageError(
-                f"has {len(medusa)} Medusa heads, each with an output matrix of its own for a "
-                "further token: they cannot be cut yet",
+
+    def _rows(self) -> int:
+        counts = set()
+        for module, parts in self.heads.items():
+            matrix = parts.get("weight", parts.get("weight_packed"))
+            if matrix is None or len(matrix.shape) != 2:
+                raise self._mixed(module, "its matrix")
+            counts.add(matrix.shape[0])
+        if len(counts) != 1:
+            raise ModtokError(
+                f"its output matrices have {' and '.join(f'{n:,}' for n in sorted(counts))} rows",
                 where=self.path,
-                remedy="use the whole draft, or a draft of EAGLE-3",
             )
-        if not heads:
-            raise UsageError(
-                "has no output matrix of its own: it uses the target's",
-                where=self.path,
-                remedy="cut that one in the engine: SGLang reads a list of modtok tokens --format "
-                "sglang with --speculative-token-map",
-            )
-        for head in heads:
-            if head.dtype not in FLOATS or len(head.shape) != 2:
-                method = quantization(self.directory.config)
-                raise ModtokError(
-                    f"tensor '{head.name}' is {head.dtype} {head.shape}"
-                    + (f", quantized ({method})" if method else "")
-                    + f", expected a matrix in {', '.join(FLOATS)}",
-                    where=self.path,
-                )
-        return heads
+        return counts.pop()
+
+    def _mixed(self, module: str, part: str) -> ModtokError:
+        method = quantization(self.directory.config) or "unknown"
+        return ModtokError(
+            f"its output matrix '{module}' is quantized ({method}): {part} is not cut by rows",
+            where=self.path,
+            remedy="choose the draft in bfloat16, or with rows that have scales of their own",
+        )
 
     def _targets(self) -> Int64Array:
-        rows = {head.shape[0] for head in self.heads}
         if "d2t" in self.tensors:
-            targets = targets_of(self.tensors, self.size, self.path)
-            if rows != {len(targets)}:
-                raise ModtokError(
-                    f"tensor 'd2t' has {len(targets):,} ids, the head {max(rows):,} rows",
-                    where=self.path,
-                )
-            return targets
-        if rows != {self.size}:
+            targets, name = targets_of(self.tensors, self.size, self.path), "d2t"
+        elif "token_map" in self.tensors and self.rows != self.size:
+            targets, name = map_of(self.tensors["token_map"], self.size, self.path), "token_map"
+        elif self.rows == self.size:
+            return np.arange(self.size, dtype=np.int64)
+        else:
             raise ModtokError(
-                f"the head has {max(rows):,} rows, {CONFIG} says {self.size:,}",
+                f"the head has {self.rows:,} rows, {CONFIG} says {self.size:,}",
                 where=self.path,
                 remedy="check field 'vocab_size'",
             )
-        return np.arange(self.size, dtype=np.int64)
+        if self.rows != len(targets):
+            raise ModtokError(
+                f"tensor '{name}' has {len(targets):,} ids, the head {self.rows:,} rows",
+                where=self.path,
+            )
+        return targets
 
     def cuts(self, places: Int64Array) -> dict[str, NewTensor]:
-        """These rows of the output matrices and of their biases."""
+        """These rows of the output matrices, of their biases and of their scales."""
         cuts = {}
-        for head in self.heads:
-            beginning = head.name.removesuffix("weight")
-            for name, tensor in self.tensors.items():
-                if name.startswith(beginning) and tensor.shape[:1] == head.shape[:1]:
-                    cuts[name] = cut_tensor(tensor, Cut(0, places))
+        for module, parts in self.heads.items():
+            for part, tensor in parts.items():
+                if part in self._parts(module, parts):
+                    cuts[tensor.name] = cut_tensor(tensor, Cut(0, places))
+                elif part == SIZES:
+                    cuts[tensor.name] = with_rows(tensor, len(places))
         return cuts
+
+    def _parts(self, module: str, parts: Mapping[str, StoredTensor]) -> Collection[str]:
+        """The tensors of a matrix that have an index for each row."""
+        if not is_quantized(parts):
+            return [part for part in parts if parts[part].shape[:1] == (self.rows,)]
+        found = row_parts(parts, self.rows)
+        if isinstance(found, str):
+            raise self._mixed(module, found)
+        return found
+
+
+def check_own_model(directory: HfDirectory) -> None:
+    """Check that a draft is a model of its own, which runs without its target.
+
+    Raises:
+        UsageError: it runs on hidden states of its target.
+    """
+    parts = {name.rpartition(".")[0] for name in directory.tensors}
+    layers = (_PREDICTION, _MEDUSA)
+    if (
+        directory.tensors.keys() & {"d2t", "token_map"}
+        or any(_EAGLE.match(name) or name.startswith("mtp.") for name in directory.tensors)
+        or any(pattern.fullmatch(part) for part in parts for pattern in layers)
+    ):
+        raise UsageError(
+            "runs on hidden states of its target: transformers does not open it",
+            where=directory.path,
+            remedy="open it with the engine that runs its model",
+        )
 
 
 def cut_head(
@@ -170,8 +257,9 @@ def cut_head(
 ) -> HeadCut:
     """Write the draft in `path` with the output rows of the list `wanted` to `output`.
 
-    Rows are in ascending order of target ids. `modtok-head.json` has the target id of each, in
-    EAGLE-3 also `d2t` and `t2d`. Weights are streamed.
+    Rows are in ascending order of target ids. `modtok-head.json` has the target id of each; a draft
+    whose engines read a map has it too: `d2t` and `t2d`, or Medusa's `token_map`. Weights are
+    streamed.
 
     Raises:
         UsageError: no draft, or the list is of another vocabulary.
@@ -190,17 +278,26 @@ def cut_head(
             f"{len(ids) - len(kept):,} of {len(ids):,} ids of the list are left out: the draft has "
             "no rows for them"
         )
-    config = {**draft.directory.config, "draft_vocab_size": len(kept)}
-    saved = draft.heads
+    field = "truncated_vocab_size" if draft.is_medusa else "draft_vocab_size"
+    config = {**draft.directory.config, field: len(kept)}
+    changed = draft.cuts(places)
+    after = sum(each.nbytes for each in changed.values())
+    before = 0 if draft.is_tied else sum(draft.tensors[name].nbytes for name in changed)
     if draft.is_tied:
-        changed = {"lm_head.weight": cut_tensor(saved[0], Cut(0, places))}
+        changed = {f"lm_head.{name.rpartition('.')[2]}": changed[name] for name in changed}
         for part in (config, config.get("text_config")):
             if isinstance(part, dict):
                 part["tie_word_embeddings"] = False
-    else:
-        changed = draft.cuts(places)
-    if draft.is_eagle:
+    if draft.is_medusa:
+        changed["token_map"] = NewTensor.of("I64", kept.shape, kept)
+        progress.warn("of vLLM, only 0.8.5 to 0.11 opens Medusa heads with fewer rows")
+    elif draft.is_eagle:
         changed |= _maps(kept, draft.size)
+    elif draft.is_prediction:
+        progress.warn(
+            "vLLM and SGLang open layers for multi-token prediction with all rows only; SGLang "
+            "cuts them itself by a list of modtok tokens --format sglang"
+        )
     with atomic_directory(output) as beside:
         settings = [GENERATION] if (path / GENERATION).is_file() else []
         copy_files(path, [*companions(path, vocabulary=True), *settings], beside)
@@ -211,8 +308,6 @@ def cut_head(
         missing = left_out(path, beside)
     if missing:
         progress.note(f"not copied: {', '.join(missing)}")
-    before = 0 if draft.is_tied else sum(head.nbytes for head in saved)
-    after = sum(len(kept) * head.bytes_along(0) for head in saved)
     parts = {
         "others": (total - after, draft.directory.tensor_bytes - before),
         "output rows": (after, before),

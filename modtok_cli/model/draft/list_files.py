@@ -75,7 +75,17 @@ def targets_of(tensors: Mapping[str, StoredTensor], size: int, where: Path) -> I
     )
 
 
-def _mapped(d2t: Int64Array, t2d: Any, size: int, where: Path) -> Int64Array:
+def map_of(tensor: StoredTensor, size: int, where: Path) -> Int64Array:
+    """Return the target ids (n,) of a map that holds them, into a vocabulary of `size` tokens.
+
+    Raises:
+        ModtokError: it is something else.
+    """
+    ids = _integers(tensor, where)
+    return _mapped(ids - np.arange(len(ids)), None, size, where, tensor.name)
+
+
+def _mapped(d2t: Int64Array, t2d: Any, size: int, where: Path, name: str = "d2t") -> Int64Array:
     """Of differences d2t (n,), and of the mask t2d (rows,) if there is one."""
     targets: Int64Array = d2t + np.arange(len(d2t))
     if t2d is not None:
@@ -96,7 +106,7 @@ def _mapped(d2t: Int64Array, t2d: Any, size: int, where: Path) -> Int64Array:
                 "eagle3",
             )
     if len(np.unique(targets)) < len(targets) or not np.isin(targets, np.arange(size)).all():
-        raise ModtokError("tensor 'd2t' is not a map into the vocabulary", where=where)
+        raise ModtokError(f"tensor '{name}' is not a map into the vocabulary", where=where)
     return targets
 
 

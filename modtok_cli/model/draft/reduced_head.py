@@ -10,7 +10,7 @@ from torch import nn
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import quiet, transformers
 from modtok_cli.model.architecture.stored_model import HfDirectory
-from modtok_cli.model.draft.head import HEAD, NAME
+from modtok_cli.model.draft.head import HEAD, NAME, check_own_model
 from modtok_cli.model.hf.graft_hf import SliceIds
 
 
@@ -50,10 +50,12 @@ def open_draft(path: Path) -> Any:
         raise UsageError(f"has no {NAME}", where=path, remedy="make it with modtok slice --head")
     ids = torch.from_numpy(SliceIds.read(path / NAME).ids).long()
     directory = HfDirectory(path)
-    name = next((name for name in directory.tensors if HEAD.fullmatch(name)), None)
+    check_own_model(directory)
+    names = (name for name in directory.tensors if HEAD.fullmatch(name.removesuffix(".weight")))
+    name = next(names, None)
     if name is None or directory.tensors[name].shape[0] != len(ids):
         raise UsageError(
-            "has no cut lm_head: layers for multi-token prediction are no model of their own",
+            "has no matrix of output rows that transformers multiplies with",
             where=path,
             remedy="open it with the engine that runs its model",
         )

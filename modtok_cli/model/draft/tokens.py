@@ -1,13 +1,16 @@
 """`modtok tokens`: the ids of the tokens of some languages, and which of them a draft needs."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.extras import require
 from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
 from modtok_cli.base.progress import SILENT, Progress
@@ -27,7 +30,12 @@ from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.parameters import Coverage, TokensPerLanguage
 from modtok_cli.training.data.sampling import parse_mix
 
+if TYPE_CHECKING:
+    from modtok_cli.model.draft.acceptance import Pair
+
 DATA = Path("data")
+PROMPTS = 20
+"""Documents of each language that --draft continues."""
 Source = Annotated[
     FilePath,
     Option(
@@ -49,6 +57,15 @@ Mix = Annotated[
     ),
 ]
 
+Read = Annotated[
+    FilePath | None,
+    Option(
+        "Instead, the tokens of this list, in any of the formats but sglang; with --sizes, beside "
+        "a list of the same size.",
+        metavar="LIST",
+    ),
+]
+
 
 def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("sizes"):
@@ -57,7 +74,6 @@ def _unused(values: Mapping[str, Any]) -> Unused:
             "k",
             "coverage",
             "each",
-            "read",
             "must_have",
             "multiple",
             "format",
@@ -100,12 +116,7 @@ def tokens(
     each: Annotated[
         bool, Option("With --size, a list for each language and one for all, in the directory -o.")
     ] = False,
-    read: Annotated[
-        FilePath | None,
-        Option(
-            "Instead, the tokens of this list, in any of the formats but sglang.", metavar="LIST"
-        ),
-    ] = None,
+    read: Read = None,
     must_have: Annotated[
         FilePath | None,
         Option("A list of tokens that must be in, such as the targets of a draft.", metavar="LIST"),
@@ -282,9 +293,13 @@ def draft_coverage(
         ),
     ] = None,
     mix: Mix = None,
-    compare: Annotated[
+    read: Read = None,
+    draft: Annotated[
         FilePath | None,
-        Option("With --sizes, measure this list too, beside one of the same size.", metavar="LIST"),
+        Option(
+            "With --sizes, also measure how many tokens of this draft MODEL accepts.",
+            metavar="DIR",
+        ),
     ] = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
@@ -292,11 +307,16 @@ def draft_coverage(
     """Measure how much of a text the lists of `tokens` cover, by size.
 
     Lists are ranked by the text in `data`, and measured on `test`, or on a tenth of the documents,
-    which the ranking then does not see.
+    which the ranking then does not see. With `read`, this list is measured, beside a ranked one of
+    its size.
+
+    With `draft`, a small model with the tokens of MODEL, or MODEL itself, MODEL continues the first
+    20 of these documents in each language, greedily, and four tokens are drafted a round.
 
     Returns:
-        A row for each language and size, see `model.draft.ranking.coverage_rows`. With `compare`,
-        rows have "list": the name of this file, or "ranked".
+        A row for each language and size, see `model.draft.ranking.coverage_rows`. With `read`,
+        rows have "list": the name of this file, or "ranked"; with `draft`, "accepted", the share of
+        drafted tokens that MODEL accepts, and "tokens_per_round".
 
     Examples:
         >>> rows = modtok.draft_coverage("tokenizer", "fi,en", test="parallel")
@@ -304,9 +324,11 @@ def draft_coverage(
         1.0
 
     Raises:
-        UsageError, ModtokError: as of `tokens`, or the text cannot be divided.
+        UsageError, ModtokError: as of `tokens`, the text cannot be divided, or `draft` is no model
+            of its own with the tokens of MODEL.
     """
     names, place = optional_languages(languages), optional_path(test)
+    pair = None if draft is None else _pair(Path(model), path_of(draft))
     vocabulary = DraftVocabulary.open(str(model), progress)
     used = vocabulary.count(
         path_of(data or DATA), names, reading=reading, hold_out=place is None, progress=progress
@@ -317,22 +339,63 @@ def draft_coverage(
         others = vocabulary.count(place, [*kept], reading=reading, progress=progress)
         held = {name: counts for name, (counts, _) in others.items()}
     ranking = Ranking.of(vocabulary, kept, mix)
-    if compare is None:
-        return coverage_rows(vocabulary, ranking, held)
-    ids = _listed(path_of(compare), vocabulary)
-    if len(ids) < ranking.needed:
+    given = None if read is None else _listed(path_of(read), vocabulary)
+    if given is not None and len(given) < ranking.needed:
         raise UsageError(
-            f"names {len(ids):,} tokens; a list of this model has at least {ranking.needed:,}",
-            where=path_of(compare),
+            f"names {len(given):,} tokens; a list of this model has at least {ranking.needed:,}",
+            where=path_of(read or ""),
             remedy="add bytes and special tokens",
         )
-    ranked = coverage_rows(vocabulary, ranking, held, [len(ids)])
-    rows = [{**row, "list": "ranked"} for row in ranked]
-    for row in ranked:
-        counts = held[row["language"]]
-        share = float(counts[ids].sum() / counts.sum())
-        rows.append({**row, "coverage": share, "list": path_of(compare).name})
+    rows = coverage_rows(vocabulary, ranking, held, None if given is None else [len(given)])
+    lists: list[Any] = [ranking.order[: row["draft_rows"]] for row in rows]
+    if given is not None:
+        theirs = []
+        for row in rows:
+            counts = held[row["language"]]
+            share = float(counts[given].sum() / counts.sum())
+            theirs.append({**row, "coverage": share, "list": path_of(read or "").name})
+        rows = [{**row, "list": "ranked"} for row in rows] + theirs
+        lists += [given] * len(theirs)
+    if pair is not None:
+        texts = vocabulary.first_texts(
+            place or path_of(data or DATA),
+            [*kept],
+            PROMPTS,
+            reading=reading,
+            held_out=place is None,
+            progress=progress,
+        )
+        _add_accepted(rows, lists, pair, texts, progress)
     return rows
+
+
+def _pair(model: Path, draft: Path) -> Pair:
+    require("--draft", lm=("torch", "transformers", "accelerate"))
+    from modtok_cli.model.draft.acceptance import Pair
+
+    if model_kind(model, weights=False) not in (SLICE, MODEL):
+        raise UsageError(
+            "is no model that could accept tokens of a draft", where=model, remedy="give its "
+            "directory"
+        )  # fmt: skip
+    return Pair(model, draft)
+
+
+def _add_accepted(
+    rows: list[dict[str, Any]],
+    lists: Sequence[Int32Array | Int64Array],
+    pair: Pair,
+    texts: Mapping[str, Sequence[Int32Array]],
+    progress: Progress,
+) -> None:
+    """Add what is accepted with the list of each row, a language at a time."""
+    with progress.task("drafting", len(texts), "languages") as task:
+        for name, those in texts.items():
+            places = [at for at, row in enumerate(rows) if row["language"] == name]
+            found = pair.rounds(those, [lists[at] for at in places])
+            for at, rounds in zip(places, found, strict=True):
+                rows[at] |= rounds.row()
+            task.advance()
 
 
 def model_rows(model: str) -> int:

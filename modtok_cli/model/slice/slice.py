@@ -170,9 +170,10 @@ def slice(
     tokens it has the logits of the full model; `verify` tests this with a few tokens where both
     fit in memory. Weights are streamed: a model may be larger than memory.
 
-    With `head`, a list of modtok tokens, MODEL is a draft (EAGLE-3, layers for multi-token
-    prediction, or a small model), and the output is the same draft with fewer output rows. Input
-    rows and ids stay; `modtok-head.json` has the id of each row, in EAGLE-3 also d2t and t2d.
+    With `head`, a list of modtok tokens, MODEL is a draft (EAGLE-3, DFlash, DSpark, Medusa, layers
+    for multi-token prediction, or a small model), and the output is the same draft with fewer
+    output rows. Input rows and ids stay; `modtok-head.json` has the id of each row, and so have
+    the maps that engines read, d2t and t2d or Medusa's token_map.
 
     Examples:
         >>> report = modtok.slice("runs/latest", "fr,en", output="fr-en")

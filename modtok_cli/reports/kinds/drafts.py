@@ -21,6 +21,7 @@ GAIN = 0.02
 """After the knee, twice as many rows cover at most this much more."""
 _SIZES = "draft_rows=rows:int, mean=mean coverage:ratio, least:ratio, worst=of"
 _COSTS = ", bytes=head in 16 bits:bytes, milliseconds=ms a token in float32:ratio"
+_ROUNDS = ", tokens_per_round=tokens a round:ratio"
 
 
 def by_size(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -30,6 +31,8 @@ def by_size(rows: Sequence[Row]) -> list[dict[str, Any]]:
         worst = min(those, key=lambda row: row["coverage"])
         mean = fmean(row["coverage"] for row in those)
         cost = {name: worst[name] for name in ("bytes", "milliseconds") if name in worst}
+        if "tokens_per_round" in worst:
+            cost["tokens_per_round"] = fmean(row["tokens_per_round"] for row in those)
         least = {"least": worst["coverage"], "worst": worst["language"]}
         result.append({"draft_rows": size, "mean": mean, **least, **cost})
     return result
@@ -49,32 +52,34 @@ def knee(rows: Sequence[Row]) -> str:
 
 
 def tables(rows: Sequence[Row]) -> list[Summary]:
-    """Coverage by language and size; by size the mean, the least, and what the head costs.
+    """By language and size, or list: coverage, tokens of a round with a draft; then by size.
 
-    Of rows with a list, coverage by language and list.
+    By size: the mean, the least, and what the head costs.
     """
-    if "list" in rows[0]:
-        names = [*dict.fromkeys(row["list"] for row in rows)]
-        lines = [
-            {"language": language} | {row["list"]: row["coverage"] for row in group}
-            for (language,), group in grouped(rows, "language").items()
-        ]
-        shares = (Column(name, name, "ratio") for name in names)
-        title = f"Share of held-out tokens in lists of {rows[0]['draft_rows']:,} rows"
-        return [(title, lines, (Column("language", "lang"), *shares))]
+    key = "list" if "list" in rows[0] else "draft_rows"
+    many = f"{rows[0]['draft_rows']:,}" if key == "list" else "N"
+    found = [
+        _by_language(rows, key, "coverage", f"Share of held-out tokens in lists of {many} rows")
+    ]
+    if rounds := "tokens_per_round" in rows[0]:
+        title = f"Tokens of a round with drafts of {many} rows"
+        found.append(_by_language(rows, key, "tokens_per_round", title))
+    if key == "list":
+        return found
     sizes = by_size(rows)
+    columns = _SIZES + (_ROUNDS if rounds else "") + (_COSTS if "bytes" in sizes[0] else "")
+    return [*found, ("By size", sizes, parse_columns(columns))]
+
+
+def _by_language(rows: Sequence[Row], key: str, field: str, title: str) -> Summary:
+    names = [*dict.fromkeys(row[key] for row in rows)]
     lines = [
-        {"language": language} | {str(row["draft_rows"]): row["coverage"] for row in group}
+        {"language": language} | {str(row[key]): row[field] for row in group}
         for (language,), group in grouped(rows, "language").items()
     ]
-    columns = (
-        Column("language", "lang"),
-        *(Column(str(row["draft_rows"]), f"{row['draft_rows']:,}", "ratio") for row in sizes),
-    )
-    return [
-        ("Share of held-out tokens in lists of N rows", lines, columns),
-        ("By size", sizes, parse_columns(_SIZES + (_COSTS if "bytes" in sizes[0] else ""))),
-    ]
+    shown = (f"{name:,}" if type(name) is int else name for name in names)
+    each = (Column(str(name), text, "ratio") for name, text in zip(names, shown, strict=True))
+    return title, lines, (Column("language", "lang"), *each)
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:
