@@ -36,6 +36,7 @@ from typing import NoReturn
 
 import coverage
 import pytest
+from hypothesis import Phase, settings
 from operators import Mutant, c_mutants, candidates, mutant, operators
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -286,6 +287,15 @@ def run_some(tree: Path, tests: list[str], limit: float) -> tuple[str, str]:
     return "found", (found or [out[-200:]])[0]
 
 
+class _Unshrunk:
+    """A property test ends at its first example that fails: which one it is does not matter."""
+
+    def pytest_sessionstart(self) -> None:
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("unshrunk", settings.get_profile("modtok"), phases=phases)
+        settings.load_profile("unshrunk")
+
+
 def _test(tree: Path) -> NoReturn:
     """Run the tests of a tree in this process, which ends."""
     os.setsid()
@@ -302,7 +312,7 @@ def _test(tree: Path) -> NoReturn:
     sys.argv = ["pytest"]
     quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore"]
     try:
-        code = int(pytest.main([*quiet, f"@{tree / 'tests.txt'}"]))
+        code = int(pytest.main([*quiet, f"@{tree / 'tests.txt'}"], plugins=[_Unshrunk()]))
         sys.stdout.flush()
     except BaseException:
         code = 1

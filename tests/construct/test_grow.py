@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
@@ -11,19 +13,30 @@ import numpy as np
 import orjson
 import pytest
 import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
-from helpers.handmade_tokenizers import write_ranks
+from helpers.handmade_tokenizers import Merge, write_ranks
 from helpers.sample import SAMPLE
+from helpers.worlds import END, write
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.grow import _cut
-from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import BPE, split_json
+from modtok_cli.reference.sequential_bpe import (
+    Language,
+    SequentialBpe,
+    byte_order,
+    bytes_of,
+    segment,
+)
+from modtok_cli.reference.splitting import split
+from modtok_cli.text.pretokenizer import find_pretokenizer, split_json
 from modtok_cli.tokenizer.adopted.adopt import adopt
 from modtok_cli.tokenizer.open import load
+from modtok_cli.tokenizer.vocabulary import spell, unspell
 
 DATA, NEW = SAMPLE / "data", 60
 LANGUAGES = ("en", "fi", "fr", "el", "ne", "sw")
@@ -123,39 +136,155 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
             assert not len(own.segmenter.unreachable_tokens())
 
 
-def test_digits_stay_apart_where_the_file_keeps_them_apart(tmp_path: Path) -> None:
-    document = published("gpt2")
+@pytest.mark.parametrize(
+    ("kind", "name", "digits"),
+    [("gpt2", "apart", "7654"), ("gpt2", "joined", "7654"), ("gpt2", "apart", "७६५४"),
+     ("gemma", "apart", "7654")],
+)  # fmt: skip
+def test_digits_stay_apart_where_the_file_keeps_them_apart(
+    kind: str, name: str, digits: str, tmp_path: Path
+) -> None:
+    document = published(kind)
     model = document["model"]
-    model["vocab"] = {n: i for n, i in model["vocab"].items() if not re.search(r"\d.|.\d", n)}
+    apart = {n for n in model["vocab"] if n[0] == "<" or not re.search(r"\d.|.\d", n)}
+    model["vocab"] = {n: i for n, i in model["vocab"].items() if n in apart}
     model["merges"] = [each for each in model["merges"] if "".join(each) in model["vocab"]]
-    (tmp_path / "apart.json").write_bytes(orjson.dumps(numbered(document)))
-    vocab, merges = {**model["vocab"], "12": 900}, [*model["merges"], ["1", "2"]]
-    joined = {**model, "vocab": vocab, "merges": merges}
-    other = numbered({**document, "model": joined})
-    (tmp_path / "joined.json").write_bytes(orjson.dumps(other))
-    for name, digits in (("apart", "7654"), ("joined", "7654"), ("apart", "७६५४")):
-        (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n")
-        place, file = tmp_path / f"{name}-{digits}", tmp_path / f"{name}.json"
-        bpe_seq(append="fi", tokenizer=file, output=place, k=20, data=tmp_path / "fi.txt")
-        grown = load(place).subset("fi")
-        tokens = b"\n".join(grown.vocabulary.tokens()).decode(errors="replace")
-        assert set(digits) <= set(tokens)
-        ids = grown.encode(f" {digits}")
-        assert (re.search(r"\d\d", tokens) is not None) == (name == "joined")
-        assert bytes(grown.decode_bytes(ids)).decode() == f" {digits}"
+    if name == "joined":
+        model["vocab"]["12"] = 900
+        model["merges"].append(["1", "2"])
+    (tmp_path / "t.json").write_bytes(orjson.dumps(numbered(document)))
+    (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n")
+    bpe_seq(append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=20,
+            data=tmp_path / "fi.txt")  # fmt: skip
+    grown = load(tmp_path / "o").subset("fi")
+    tokens = b"\n".join(grown.vocabulary.tokens()).decode(errors="replace")
+    assert set(digits) <= set(tokens)
+    ids = grown.encode(f" {digits}")
+    assert (re.search(r"\d\d", tokens) is not None) == (name == "joined")
+    assert bytes(grown.decode_bytes(ids)).decode() == f" {digits}"
 
 
-@pytest.mark.parametrize("cut", [0, 1])
-def test_parts_of_words_count_as_their_words(cut: int) -> None:
-    """Token 9 is left out; where a part begins, the word is cut too."""
-    data = np.frombuffer(b"abcdefg", dtype=np.uint8)
-    ends, ids = np.array([0, 5, 7]), np.array([1, 2, 9, 3, 4, 5, 6], dtype=np.int32)
-    counts = WordCounts(data, ends, np.array([7, 3]), BPE)
-    begins = np.array([0, 0, 0, 0, 0, 0, cut], dtype=np.bool_)
-    kept, ends, parts = _cut(ids, ends, ids == 9, begins, counts)
-    assert kept.tolist() == [1, 2, 3, 4, 5, 6]
-    assert ends.tolist() == parts.offsets.tolist() == [0, 2, 4, *[5] * cut, 6]
-    assert parts.counts.tolist() == [7, 7, 3, *[3] * cut]
+DIGIT = re.compile(r"\d")
+
+
+GROWN_TEXT = st.lists(
+    st.sampled_from(["ab", "aab", "bab", "a1b", "ab1ba", "ba12", "1ba", "🯳ab", "é日", f"a{END}"]),
+    min_size=1, max_size=20,
+).map(" ".join)  # fmt: skip
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[list[Merge], list[bytes]]:
+    """Merges of a file, not always in an order that uses them, and tokens that no merge makes."""
+    made, merges = bytes_of("aabb 1é".encode()), []
+    for _ in range(draw(st.integers(0, 8))):
+        pair = draw(st.sampled_from(made)), draw(st.sampled_from(made))
+        if b"".join(pair) not in made:
+            made.append(b"".join(pair))
+            merges.append(pair)
+    alone = st.sets(st.sampled_from([b"ab a", b"bab", b" ab", b"ba", b"c1"]), max_size=2)
+    return merges, sorted(draw(alone) - {*made})
+
+
+def written(
+    path: Path, merges: Sequence[Merge], alone: Sequence[bytes], pattern: str
+) -> dict[str, int]:
+    """A file of tokens that spell bytes, and an end of text; its tokens by name."""
+    tokens = [*bytes_of(bytes(byte_order())), *(a + b for a, b in merges), *alone]
+    document = orjson.loads(external_tokenizer("byte-level")) | {"post_processor": None}
+    names = {spell(token): index for index, token in enumerate(tokens)}
+    document["model"] |= {"vocab": names, "merges": [[spell(a), spell(b)] for a, b in merges]}
+    level = document["pre_tokenizer"] | {"use_regex": False}
+    steps = [split_json(pattern), level]
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    end = document["added_tokens"][0] | {"id": len(names), "content": END}
+    path.write_bytes(orjson.dumps(document | {"added_tokens": [end]}))
+    return names | {END: len(names)}
+
+
+def parts_of(word: bytes, merges: Sequence[Merge], apart: bool) -> Iterator[list[bytes]]:
+    """A word by the merges; cut at both ends of a digit, without tokens of a digit and more."""
+    text = word.decode()
+    spans = [
+        (len(text[: m.start()].encode()), len(text[: m.end()].encode()))
+        for m in DIGIT.finditer(text)
+    ]
+    spans, part, at = spans if apart else [], [], 0
+    for token in segment(bytes_of(word), merges):
+        start, at = at, at + len(token)
+        crosses = any(a < at and start < b and not a <= start < at <= b for a, b in spans)
+        if crosses or any(start in span for span in spans):
+            yield part
+            part = []
+        part += [] if crosses else [token]
+    yield part
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    files(),
+    st.sampled_from([find_pretokenizer("gpt2").pattern, r" ?\S+|\s+"]),
+    st.lists(st.lists(GROWN_TEXT, min_size=1, max_size=3), min_size=1, max_size=2),
+    st.integers(1, 9),
+    st.sampled_from([None, 0, 1]),
+)
+def test_a_file_grows_by_the_definition(
+    tmp_path_factory: pytest.TempPathFactory,
+    file: tuple[list[Merge], list[bytes]],
+    pattern: str,
+    texts: list[list[str]],
+    k: int,
+    limit: int | None,
+) -> None:
+    """Algorithm 2 goes on from words as the file segments them; a token of the file stays."""
+    place, merges = tmp_path_factory.mktemp("grow"), list(file[0])
+    world = dict(zip(("fi", "sw"), ([those] for those in texts), strict=False))
+    ids = written(place / "t.json", *file, pattern)
+    rows = bpe_seq(
+        data=write(world, place / "data"), append=[*world], tokenizer=place / "t.json", k=k,
+        max_unspaced=limit, output=place / "o", progress=Silent(),
+    ).lines  # fmt: skip
+    members = {}
+    for row, (language, those) in zip(rows, world.items(), strict=True):
+        size, words = len(ids), Counter[bytes]()
+        for document in (document.encode() for documents in those for document in documents):
+            words.update(split(pattern, document))
+        tokens = [
+            bytes(data) for name in ids if (data := unspell(name)) is not None and name != END
+        ]
+        reached = [each for each in tokens if segment(bytes_of(each), merges) == [each]]
+        apart = not any(re.search(r"\d\d", each.decode(errors="replace")) for each in tokens)
+        before = SequentialBpe(10**6, tokens=reached, merges=list(merges),
+                               max_unspaced=16 if limit is None else limit)  # fmt: skip
+        learned = Language(before, {}, adopted={*merges})
+        parts = [(n, part) for word, n in words.items() for part in parts_of(word, merges, apart)]
+        learned.counts = {b"%d" % number: n for number, (n, _) in enumerate(parts)}
+        learned.words = {b"%d" % number: part for number, (_, part) in enumerate(parts)}
+        while learned.step():
+            pass
+        new = []
+        for a, b in learned.all_merges[len(merges) :]:
+            if a in reached and b in reached and spell(a + b) not in ids and len(new) < k:
+                new.append((a, b))
+                reached.append(a + b)
+        merges += new
+        ids |= {spell(a + b): size + number for number, (a, b) in enumerate(new)}
+        ways = {a + b: (a, b) for a, b in reversed(merges)}
+        used = {token for word in words for token in segment(bytes_of(word), merges)}
+        while more := {part for token in used for part in ways.get(token, ())} - used:
+            used |= more
+        members[language] = {END, *map(spell, used), *map(spell, bytes_of(bytes(range(256))))}
+        adopted = sum(ids[name] < size for name in members[language])
+        assert row["language"] == language
+        assert (row["new_tokens"], row["total"]) == (len(new), len(ids))
+        assert (row["tokens"], row["adopted"]) == (len(members[language]), adopted)
+    made = orjson.loads((place / "o" / "tokenizer.json").read_bytes())["model"]
+    assert made["vocab"] | {END: ids[END]} == ids
+    assert made["merges"] == [[spell(a), spell(b)] for a, b in merges]
+    whole = load(place / "o")
+    for column, language in enumerate(whole.languages[1:], 1):
+        found = {*np.flatnonzero(whole.token_membership[:, column]).tolist()}
+        assert found == {ids[name] for name in members[language]}
 
 
 def test_what_cannot_grow(tmp_path: Path) -> None:
