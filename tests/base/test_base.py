@@ -9,16 +9,26 @@ import importlib.util
 import re
 import sys
 import tomllib
+from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import SafetensorError, deserialize
 
+from helpers.examples import examples
 from modtok_cli.base import extras, remote
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.extras import EXTRAS
 from modtok_cli.base.locks import alone
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.signature import digest
+from modtok_cli.base.tensors import INVALID, header_length, parse_header
+from modtok_cli.model.architecture.stored_tensors import read_header
 
 
 def test_a_digest_knows_where_a_part_ends() -> None:
@@ -51,6 +61,77 @@ def test_nothing_at_an_address_is_no_failure(cause: Exception | None) -> None:
         error = kind("a")
         error.__cause__ = cause
         assert remote._reason(error) is None
+
+
+KINDS = {"F32": "<f4", "U8": "u1", "I16": "<i2", "F64": "<f8"}
+
+
+@st.composite
+def tensor_files(draw: st.DrawFn) -> bytes:
+    """Arrays in safetensors in any order of names; a value of the header may be wrong."""
+    header: dict[str, Any] = {}
+    data = b""
+    for number in range(draw(st.integers(0, 4))):
+        kind, size = draw(
+            st.sampled_from([(name, np.dtype(kind).itemsize) for name, kind in KINDS.items()])
+        )
+        shape = draw(st.lists(st.integers(0, 3), max_size=3))
+        length = prod(shape) * size
+        header[str(number)] = {
+            "dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + length],
+        }  # fmt: skip
+        data += bytes((number + place) % 256 for place in range(length))
+    header = dict(draw(st.permutations([*header.items()])))
+    wrong = st.sampled_from([-1, True, 1.0, "1", None, 0, 1, 4, 2**60])
+    if header and draw(st.booleans()):
+        field = draw(st.sampled_from(["shape", "data_offsets"]))
+        values = header[draw(st.sampled_from([*header]))][field]
+        if values:
+            values[draw(st.integers(0, len(values) - 1))] = draw(wrong)
+    text = orjson.dumps(header)
+    more = draw(st.sampled_from([b"", b"", b"x"]))
+    return len(text).to_bytes(8, "little") + text + data + more
+
+
+@settings(max_examples=examples(300))
+@given(tensor_files())
+def test_files_of_arrays_are_read_as_the_library_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    """By both readers of headers; that of models allows bytes between arrays, as some have."""
+    path = tmp_path_factory.getbasetemp() / "a.safetensors"
+    path.write_bytes(data)
+    try:
+        theirs = {
+            name: (each["dtype"], tuple(each["shape"]), bytes(each["data"]))
+            for name, each in deserialize(data)
+        }
+    except SafetensorError:
+        theirs = None
+    try:
+        end = 8 + header_length(data[:8], len(data))
+        _, places = parse_header(data[8:end], len(data))
+    except INVALID:
+        assert theirs is None
+    else:
+        assert theirs is not None
+        assert places.keys() == theirs.keys()
+        for name, place in places.items():
+            kind, shape, content = theirs[name]
+            assert (np.dtype(KINDS[kind]), shape) == (place.kind, place.shape)
+            assert data[place.start :].startswith(content)
+    try:
+        found, _ = read_header(path)
+    except ModtokError:
+        assert theirs is None
+    else:
+        mine = {each.name: (each.dtype, each.shape, bytes(each.data())) for each in found}
+        starts = [each.start for each in found]
+        assert starts == sorted(starts)
+        if theirs is not None:
+            assert mine == theirs
+        else:  # the sizes are right all the same
+            assert all(all(type(n) is int and n >= 0 for n in each.shape) for each in found)
 
 
 def test_an_option_may_be_none_by_its_default_or_by_its_type() -> None:

@@ -304,6 +304,9 @@ def test_corpus_stats(at) -> None:
     assert status == 0
     assert [row["language"] for row in rows(out)] == LANGUAGES
     assert all(row["documents"] == 17 and len(row["samples"]) == 2 for row in rows(out))
+    samples = [f"{row['language']}: {text}" for row in rows(out) for text in row["samples"]]
+    told = at("corpus", "stats", "--samples", "2", "--table")[2]
+    assert all(sample[:30] in told for sample in samples)
     (one,) = rows(at("corpus", "stats", "fr.txt")[1])
     assert (one["language"], one["documents"], one["samples"]) == ("fr", 114, [])
     (other,) = rows(at("corpus", "stats", "--lang", "it", "fr.txt")[1])

@@ -63,7 +63,7 @@ def test_append_keeps_settings(data: Path, tmp_path: Path) -> None:
     place = tmp_path / "tok"
     bpe_seq(["fi", "en"], data=data, output=place, k=300, order="size")
     before = ModularTokenizer.load(place)
-    told = {"k": 300, "order": "size", "passes": 1, "segmentation": "merges"}
+    told = {"k": 300, "order": "size", "passes": 1, "segmentation": "merges", "max_unspaced": 16}
     bpe_seq(data=data, output=place, append=["sw"], specials=before.vocabulary.specials, **told)  # type: ignore[arg-type]
     bpe_seq(data=data, output=place, append=["fr"])
     after = ModularTokenizer.load(place)

@@ -107,6 +107,7 @@ def test_other_settings_than_those_of_the_build_are_refused(tmp_path: Path) -> N
         (bpe_merge, remove, {"k": "en=301"}, "remove and k by language exclude each other"),
         (bpe_seq, append, {"order": "size"}, "order: .* with alphabetical, not with size"),
         (bpe_seq, append, {"passes": 2}, "passes: .* with 1, not with 2"),
+        (bpe_seq, append, {"max_unspaced": 5}, "max_unspaced: .* with 16, not with 5"),
         (bpe_seq, append, {"segmentation": "fewest-tokens"}, "segmentation: .* with merges, not"),
         (bpe_merge, remove, {"specials": ["<s>"]}, r"specials: .* <\|pad\|>, not with .* <s>"),
         (bpe_merge, remove, {"whole_characters": True}, "whole_characters: .* built without it"),

@@ -139,7 +139,7 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "digits"),
     [("gpt2", "apart", "7654"), ("gpt2", "joined", "7654"), ("gpt2", "apart", "७६५४"),
-     ("gemma", "apart", "7654")],
+     ("gemma", "apart", "▁7654")],
 )  # fmt: skip
 def test_digits_stay_apart_where_the_file_keeps_them_apart(
     kind: str, name: str, digits: str, tmp_path: Path
@@ -153,11 +153,12 @@ def test_digits_stay_apart_where_the_file_keeps_them_apart(
         model["vocab"]["12"] = 900
         model["merges"].append(["1", "2"])
     (tmp_path / "t.json").write_bytes(orjson.dumps(numbered(document)))
-    (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n")
+    (tmp_path / "fi.txt").write_text(f"vuonna {digits} zzz " * 99 + "\n", "utf-8")
     bpe_seq(append="fi", tokenizer=tmp_path / "t.json", output=tmp_path / "o", k=20,
             data=tmp_path / "fi.txt")  # fmt: skip
     grown = load(tmp_path / "o").subset("fi")
     tokens = b"\n".join(grown.vocabulary.tokens()).decode(errors="replace")
+    digits = digits.lstrip("▁")  # which the file takes for a space
     assert set(digits) <= set(tokens)
     ids = grown.encode(f" {digits}")
     assert (re.search(r"\d\d", tokens) is not None) == (name == "joined")
@@ -220,7 +221,7 @@ def parts_of(word: bytes, merges: Sequence[Merge], apart: bool) -> Iterator[list
     yield part
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     files(),
     st.sampled_from([find_pretokenizer("gpt2").pattern, r" ?\S+|\s+"]),
@@ -394,12 +395,14 @@ def test_tokens_per_word_are_measured_in_documents_that_the_subset_lacks(
     (tmp_path / "t.json").write_bytes(orjson.dumps(document))
     lines = (SAMPLE / "parallel" / "fi.txt").read_text("utf-8").splitlines()
     held = [line for line in lines if crc32(line.encode()) % 10 == 0]
-    (tmp_path / "fi.txt").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "fi").mkdir()
+    (tmp_path / "fi" / "a.txt").touch()
+    (tmp_path / "fi" / "b.txt").write_text("\n".join(lines), "utf-8")
     (tmp_path / "others.txt").write_text(
         "\n".join(each for each in lines if each not in held), "utf-8"
     )
     warned = Silent()
-    options = {"data": tmp_path / "fi.txt", "append": "fi", "k": new, "progress": warned}
+    options = {"data": tmp_path, "append": "fi", "k": new, "progress": warned}
     (row,) = bpe_seq(tokenizer=tmp_path / "t.json", output=tmp_path / "o", **options).lines  # type: ignore[arg-type]
     file = tmp_path / "o" / "tokenizer.json"
     adopt(file, "fi", data=tmp_path / "others.txt", output=tmp_path / "part")

@@ -108,7 +108,7 @@ def test_whole_texts_and_answers_are_those_of_lm_evals_class(
 ) -> None:
     """On what `modtok slice` wrote, as transformers opens it; the end of text is written out."""
     path = slice_model(few_steps, ["en", "fr"], output=tmp_path / "en-fr").output
-    ours = ModtokLM(load(path))
+    ours = ModtokLM(load(path), batch_size=2)
     # The end of text is added by hand below: lm-eval would also score it in whole texts.
     theirs = HFLM(pretrained=str(path), batch_size=4, device="cpu", add_bos_token=False)
     text = (SAMPLE / "parallel" / "fr.txt").read_text("utf-8")[:1500]
@@ -121,10 +121,11 @@ def test_whole_texts_and_answers_are_those_of_lm_evals_class(
     asked = {"until": ["\n", "é"], "max_gen_toks": 12, "do_sample": False}
     pairs = [("Le vélo", asked), ("Le train de nuit a six voitures, dont", asked)]
     pairs += [("The", asked | {"max_gen_toks": 5})]  # runs apart
+    pairs += [("Le chat", asked)]  # of a second batch
     said = ours.generate_until([request("generate_until", *pair) for pair in pairs])
     marked = [request("generate_until", f"<|endoftext|>{text}", each) for text, each in pairs]
     assert said == theirs.generate_until(marked, disable_tqdm=True)
-    assert len({*said}) == 3
+    assert len({*said}) == 4
 
 
 def request(kind: Any, *arguments: Any) -> Instance:
@@ -243,6 +244,9 @@ def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_pa
     fewer = ask(few_steps, data, shots=2, tasks=("arc_easy", "csqa"))
     assert [result.task for result in fewer.results] == ["arc_easy"]
     assert fewer.skipped == ["csqa does not exist in fr"]
+    lay_out(tmp_path, "csqa", "en", test=QUESTIONS["test"])
+    others = evaluate_mcq(few_steps, ["fr", "en"], data=data, shots=0, tasks=("csqa",))
+    assert [(result.task, result.language) for result in others.results] == [("csqa", "en")]
 
 
 def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_tokens_are_those_of_the_definition(
 
 
 PHRASE = st.sampled_from(["ab ab ba", "ab ab", "ba ab ab", "abc ba ab", "a b"])
-GROUPS = st.lists(st.lists(PHRASE, min_size=1, max_size=9), min_size=1, max_size=3)
+GROUPS = st.lists(st.lists(PHRASE, min_size=1, max_size=9), min_size=1, max_size=5)
 
 
 @settings(max_examples=examples(40), deadline=None)

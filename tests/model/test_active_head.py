@@ -82,8 +82,11 @@ def test_loss_and_gradients_are_those_of_the_masked_softmax(
     expected = masked_loss(whole, *inputs_labels, smoothing)
     expected.backward()
     head = ActiveHead.attach(model, IDS, label_smoothing=smoothing, chunk=4)
-    output = model(input_ids=inputs_labels[0], labels=inputs_labels[1])
+    inputs, labels = inputs_labels
+    shifted = F.pad(labels[:, 1:], (0, 1), value=-100)  # as loops of training may give them too
+    output = model(input_ids=inputs, labels=labels, shift_labels=shifted)
     assert output.logits is None
+    torch.testing.assert_close(output.loss, model(input_ids=inputs, labels=labels).loss)
     output.loss.backward()
     torch.testing.assert_close(output.loss, expected, rtol=1e-5, atol=1e-6)
     found = dict(model.named_parameters(remove_duplicate=False))

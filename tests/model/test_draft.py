@@ -105,6 +105,15 @@ def test_counts_of_words_give_the_list_of_their_text(place: Path, tmp_path: Path
     modtok.corpus_count("en,fi", data=place / "data", output=counts)
     listed = modtok.tokens(learned, "en,fi", data=counts, size=400)
     assert listed == modtok.tokens(learned, "en,fi", data=place / "data", size=400)
+    mixed = sample_text(tmp_path / "mixed", "fi", folder="parallel") / "fi"
+    mixed.mkdir()
+    shutil.copy(counts / "fi.counts", mixed / "a.counts")
+    (mixed.parent / "fi.txt").rename(mixed / "b.txt")
+    tables, twice = (
+        DraftVocabulary.open(str(learned)).count(each, ["fi"])["fi"][0]
+        for each in (counts, mixed.parent)
+    )
+    assert (twice == 2 * tables).all()
     with pytest.raises(UsageError, match="word counts have no documents"):
         modtok.draft_coverage(learned, "fi", data=counts)
 

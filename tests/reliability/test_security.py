@@ -26,7 +26,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.corpus import language
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_plan import BuildSettings, begin, make_plan
-from modtok_cli.corpus.publish import replaced_folders
+from modtok_cli.corpus.publish import check_places, replaced_folders
 from modtok_cli.model.draft.formats import FORMATS
 from modtok_cli.text.streams import read_chunks
 from modtok_cli.tokenizer.formats.hugging_face import LibraryTokenizer
@@ -137,6 +137,15 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
     report: dict[str, object] = {"languages": rows, "dropped": [], "changed": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
     assert replaced_folders(data / "corpus.json", data) == ["fi"]
+    # Nor does --force remove what no build wrote.
+    (data / "file").write_text("years of work")
+    for name, record in (("other", b'{"text": "x"}\n'), ("damaged", b"x\n")):
+        (data / name).mkdir()
+        (data / name / "00000.jsonl.zst").write_bytes(zstandard.compress(record))
+    for name in ("mine", "both", "file", "other", "damaged"):
+        with pytest.raises(UsageError, match=f"{name}: holds files that modtok did not write"):
+            check_places([data / name], force=True)
+    check_places([data / "fi", data / "gone"], force=True)
 
 
 def test_moved_plan_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

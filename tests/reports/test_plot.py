@@ -31,6 +31,9 @@ def test_svg_is_xml_with_its_text_and_without_requests(name: str) -> None:
     svg = draw([chart], ".svg")
     texts = {node.text for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
     assert "$Tokens$ & <others>\ufffd" in texts
+    shown = " ".join(filter(None, texts))
+    axes = [getattr(chart, name) for name in vars(chart) if name.endswith("axis")]
+    assert all(axis.split()[0] in shown for axis in axes if axis)
     assert all(link.startswith((b"#", b"data:")) for link in re.findall(rb'href="([^"]*)', svg))
     assert not re.search(rb"<script|<metadata|@import|url[(](?!#)", svg)
     assert draw([chart], ".svg") == svg
