@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.common import emit, parser_of
 from helpers.crawl import http, record
-from modtok_cli.text.languages import is_language, normalize
+from modtok_cli.text.languages import Label
 
 if TYPE_CHECKING:
     from modtok_cli.corpus.build_report import CorpusReport
@@ -37,11 +37,11 @@ def language_of(path: str) -> str | None:
     """The language that a documentation path tells."""
     for part in reversed(path.split("/")):
         for code in (part, *re.findall(r"\.([a-z]{2}(?:[-_][A-Za-z]{2})?)\.html?$", part)):
-            if re.fullmatch(r"[a-z]{2}(?:[-_][A-Za-z]{2})?", code) and is_language(code):
-                return normalize(code)
+            if re.fullmatch(r"[a-z]{2}(?:[-_][A-Za-z]{2})?", code) and Label.of(code).is_known:
+                return Label.of(code).short
         match = re.search(r"-([a-z]{2}(?:-[a-z]{2})?)$", part)
-        if match and is_language(match[1]):
-            return normalize(match[1])
+        if match and Label.of(match[1]).is_known:
+            return Label.of(match[1]).short
     return None
 
 

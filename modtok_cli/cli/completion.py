@@ -72,7 +72,8 @@ def _of_tokenizer(directory: Path) -> list[str]:
 
 
 def _of_data(directory: Path) -> list[str]:
-    from modtok_cli.text.languages import label_of_path, shortened
+    from modtok_cli.text.file_labels import label_of_path
+    from modtok_cli.text.languages import shortened
 
     with suppress(OSError):
         labels = (label_of_path(path.name) for path in directory.iterdir())

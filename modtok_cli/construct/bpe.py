@@ -29,7 +29,7 @@ from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.languages import is_language
+from modtok_cli.text.languages import Label
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Separate(Learner):
         return PlainFiles(files, {name: plain_row(each) for name, each in models.items()})
 
     def _is_ours(self, name: str) -> bool:
-        return Path(name).suffix in self.suffixes and is_language(Path(name).stem)
+        return Path(name).suffix in self.suffixes and Label.of(Path(name).stem).is_known
 
     def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
         """Number of tokens, and words that were left out."""

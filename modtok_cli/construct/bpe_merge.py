@@ -38,7 +38,7 @@ from modtok_cli.learn.prune import (
 from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import unite, without
 from modtok_cli.text.counts import count_documents
-from modtok_cli.text.languages import is_language
+from modtok_cli.text.languages import Label
 from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 
@@ -114,7 +114,7 @@ class UnitedBpe(Learner):
             counts = saved.arrays[f"{name}.counts"]
             tokens = unflatten(saved.arrays[f"{name}.data"], saved.arrays[f"{name}.offsets"])
             sound = counts.dtype == np.int64 and counts.shape == (basic + len(tokens),)
-            if not (is_language(name) and sound):
+            if not (Label.of(name).is_known and sound):
                 raise ValueError("not the tokens of a language")
             languages[name] = LanguageTokens(tuple(tokens), counts)
         self._languages, self.seconds = languages, seconds

@@ -19,7 +19,7 @@ from modtok_cli.base.files import atomic_directory, clear
 from modtok_cli.base.read_file import read_bounded
 from modtok_cli.base.signature import digest
 from modtok_cli.base.version import __version__
-from modtok_cli.text.languages import is_language
+from modtok_cli.text.languages import Label
 
 INTERVAL_SECONDS = 60.0
 
@@ -85,7 +85,7 @@ class JournalDir:
             head = orjson.loads(read_bounded(self.directory / "journal.json"))
             if head["key"] != self._key or (self._force and head["force"] is not True):
                 return None
-            if not all(is_language(name) for name in head["references"]):
+            if not all(Label.of(name).is_known for name in head["references"]):
                 return None  # they are file names below
             state = (self.directory / "state.safetensors").read_bytes()
             references = {

@@ -18,7 +18,7 @@ from modtok_cli.learn.em import EmStep, Estimate
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.languages import is_language
+from modtok_cli.text.languages import Label
 
 
 class UnigramState:
@@ -108,7 +108,7 @@ def _models_of(
             scores,
             Membership.everywhere(len(scores), 1),
         )
-        if not (is_language(language) and _is_valid(model)):
+        if not (Label.of(language).is_known and _is_valid(model)):
             raise ValueError("not a model")
         models[language] = (str(fingerprint), model)
     return models
@@ -170,7 +170,7 @@ def merges_from_arrays(
         Membership(arrays["token_membership"], len(languages)),
         Membership(arrays["merge_membership"], len(languages)),
     )
-    if not (all(map(is_language, languages)) and _are_merges(learned)):
+    if not (all(Label.of(name).is_known for name in languages) and _are_merges(learned)):
         raise ValueError("the arrays do not hold learned merges")
     return learned
 

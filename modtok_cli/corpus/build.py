@@ -40,7 +40,7 @@ from modtok_cli.corpus.input_pages import find_files
 from modtok_cli.corpus.language import FASTTEXT_THRESHOLD, THRESHOLD
 from modtok_cli.corpus.sandbox import SECONDS, Extractor
 from modtok_cli.corpus.slurm import check_no_jobs, until_done
-from modtok_cli.text.languages import is_language, normalize, optional_languages
+from modtok_cli.text.languages import Label, optional_languages
 
 PACKAGES = ("datatrove", "fastwarc", "resiliparse", "py3langid")
 
@@ -295,9 +295,9 @@ def _check_quality(model: FilePath | None, threshold: float | None, top: float |
 
 
 def _code(name: str) -> str:
-    if not is_language(name):
+    if not Label.of(name).is_known:
         raise UsageError(f"'{name}' is not a language code", remedy="use codes like en,fi,fr")
-    return normalize(name)
+    return Label.of(name).short
 
 
 def _absolute(path: FilePath | None) -> str | None:

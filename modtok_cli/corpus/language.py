@@ -7,7 +7,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.fasttext_file import FastText, load_fasttext
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.languages import Label
 
 THRESHOLD = 0.5
 """Minimum score of py3langid. On 27 languages all pages are above, and 99% of sentences (at 0.8
@@ -119,8 +119,8 @@ def _py3langid() -> _Ranking:
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     return (
-        {*map(normalize, model.labels)} - {*_UNKNOWN},
-        lambda text: [(normalize(name), score) for name, score in model.rank(text)[:_FIRST]],
+        {Label.of(each).short for each in model.labels} - {*_UNKNOWN},
+        lambda text: [(Label.of(name).short, score) for name, score in model.rank(text)[:_FIRST]],
     )
 
 
@@ -142,7 +142,7 @@ def language_of_label(label: str) -> str:
     ['fi', 'gsw', 'fi']
     """
     name = label.removeprefix(_PREFIX)
-    return normalize(_WIKIPEDIA.get(name, name))
+    return Label.of(_WIKIPEDIA.get(name, name)).short
 
 
 def known_languages(model: FastText) -> set[str]:

@@ -42,7 +42,7 @@ from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
 from modtok_cli.model.generate.decoding import generate
 from modtok_cli.model.generate.next_token import SamplingOptions
 from modtok_cli.model.generate.sliced_model import SlicedModel
-from modtok_cli.text.languages import is_language, normalize, split_pair, the_one
+from modtok_cli.text.languages import Label, split_pair, the_one
 
 ALL = "all"
 LINE = "\n"
@@ -206,9 +206,9 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
     pairs: list[Pair] = []
     for part in text.split(","):
         names = split_pair(part)
-        if names is None or not all(map(is_language, names)):
+        if names is None or not all(Label.of(name).is_known for name in names):
             raise UsageError(f"{part!r} is not a pair of languages", remedy="use --pairs en-fr")
-        source, target = (the_one(name, languages) or normalize(name) for name in names)
+        source, target = (the_one(name, languages) or Label.of(name).short for name in names)
         if source == target or (source, target) in pairs:
             what = "has one language twice" if source == target else "occurs twice"
             raise UsageError(f"--pairs: {part.strip()!r} {what}", remedy="remove it")

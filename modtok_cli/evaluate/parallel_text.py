@@ -22,7 +22,8 @@ from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.task_files import Example, json_lines, with_shots
 from modtok_cli.measure.aligned import parting
-from modtok_cli.text.languages import by_label, is_language, label_of_path, matching
+from modtok_cli.text.file_labels import label_of_path
+from modtok_cli.text.languages import Label, by_label, matching
 from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 from modtok_cli.text.text_format import format_of_name
 
@@ -229,7 +230,9 @@ def _read_rows(path: Path) -> dict[str, list[str]]:
     for number, row in json_lines(path, _ROW):
         texts = row.get("translation", row) if isinstance(row, dict) else None
         fields = texts.items() if isinstance(texts, dict) else ()
-        own = {key: text for key, text in fields if is_language(key) and isinstance(text, str)}
+        own = {
+            key: text for key, text in fields if Label.of(key).is_known and isinstance(text, str)
+        }
         if len(own) < 2:
             what = "has no sentences in two languages"
             raise ModtokError(what, where=f"{path}:{number}", remedy=_ROW)
@@ -264,7 +267,7 @@ def _read_table(path: Path) -> dict[str, list[str]]:
 
 def _header(path: Path, header: Sequence[str]) -> list[str]:
     languages = list(by_label((cell, cell) for cell in header))
-    wrong = [cell for cell in header if not is_language(cell)]
+    wrong = [cell for cell in header if not Label.of(cell).is_known]
     if wrong or len(languages) < 2 or len(languages) < len(header):
         raise ModtokError(
             f"expected two or more languages in the first line, got {' '.join(header)[:60]!r}",

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.languages import by_label, is_language, the_one
+from modtok_cli.text.languages import Label, by_label, the_one
 from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 from modtok_cli.text.text_format import BOM
 from modtok_cli.text.workspace import same_language
@@ -60,7 +60,7 @@ class SplitFiles:
         for path in sorted(directory.iterdir()) if directory.is_dir() else ():
             plain = path.with_suffix("") if path.suffix in SUFFIXES else path
             code, _, part = plain.stem.partition(".")
-            if plain.suffix == ".jsonl" and is_language(code) and (part or "test") in PARTS:
+            if plain.suffix == ".jsonl" and Label.of(code).is_known and (part or "test") in PARTS:
                 named[part or "test"].append((code, path))
         self._files: dict[str, dict[str, Path]] = {}
         for part, items in named.items():

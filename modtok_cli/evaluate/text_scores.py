@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.arrays import Float64Array
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.languages import Label
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 # Prefixes of Unicode character names of scripts without spaces between words. Each letter with
@@ -102,7 +102,7 @@ def bleu_tokenizer(language: str) -> str:
     >>> [bleu_tokenizer(language) for language in ("fr", "zh", "th")]
     ['13a', 'zh', 'char']
     """
-    language = normalize(language)
+    language = Label.of(language).short
     if language == "zh":
         return "zh"
     return "char" if language in _BY_CHARACTER else "13a"

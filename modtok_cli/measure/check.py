@@ -44,7 +44,8 @@ from modtok_cli.measure.usage import (
     unknown_tokens,
     usage,
 )
-from modtok_cli.text.languages import UNKNOWN, language_name
+from modtok_cli.text.language_codes import UNKNOWN
+from modtok_cli.text.languages import Label
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.scripts import scripts_of, word_total
@@ -208,7 +209,7 @@ def _identify(
         language = identify_whole(text.counts, references)
         if language:
             text.language = language
-            name = language_name(language)
+            name = Label.of(language).name
             progress.note(f"{where}: identified as {name} (--lang names another)")
         else:
             remaining.append(where)
@@ -299,7 +300,7 @@ def _row(mine: _OnText, english: _OnText | None, robust: bool) -> dict[str, Any]
         "size": mine.candidate.tokenizer.size,
         "text": text.name,
         "language": text.language,
-        "name": language_name(text.language),
+        "name": Label.of(text.language).name,
         "tokens": tokens,
         "characters": size.characters,
         "bytes": size.bytes,

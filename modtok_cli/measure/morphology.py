@@ -19,7 +19,8 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.measure.usage import ratio
-from modtok_cli.text.languages import by_label, canonical, label_of_path, normalize
+from modtok_cli.text.file_labels import label_of_path
+from modtok_cli.text.languages import Label, by_label, canonical
 from modtok_cli.tokenizer.protocol import Tokenizer
 
 _SUFFIXES = (".tsv", ".csv")
@@ -41,7 +42,7 @@ def align(
     boundaries; `boundary_precision`: share of token boundaries that are morpheme boundaries;
     `boundary_recall`: the reverse, over all words; `boundary_f1`: their harmonic mean.
     """
-    space = "" if normalize(language) in _UNSPACED else " "
+    space = "" if Label.of(language).short in _UNSPACED else " "
     batch = tokenizer.encode_batch([space + "".join(morphemes) for morphemes in words])
     shared = expected = expected_split = placed = 0
     for morphemes, ids in zip(words, batch, strict=True):

@@ -16,7 +16,8 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.measure.references import References, identify
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounter, WordCounts, count_documents, merge_counts
-from modtok_cli.text.languages import canonical, label_of_path, normalize, shortened, the_one
+from modtok_cli.text.file_labels import label_of_path
+from modtok_cli.text.languages import Label, canonical, shortened, the_one
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
@@ -92,7 +93,7 @@ def load_texts(
     short = shortened(named)
 
     def label(own: str | None) -> str | None:
-        return own and (the_one(own, known) or short.get(own, normalize(own)))
+        return own and (the_one(own, known) or short.get(own, Label.of(own).short))
 
     texts: list[Text] = []
     for source in sources:

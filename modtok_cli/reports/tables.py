@@ -6,7 +6,7 @@ from math import isnan
 from statistics import fmean
 from typing import Any
 
-from modtok_cli.text.languages import canonical, language_name, split_pair
+from modtok_cli.text.languages import Label, canonical, split_pair
 
 Row = Mapping[str, Any]
 
@@ -137,11 +137,11 @@ def display_name(code: str) -> str:
     >>> [display_name(code) for code in ("fi", "en-fr", "pt-BR", "mean")]
     ['Finnish', 'English → French', 'Portuguese (BR)', 'mean']
     """
-    name, pair = language_name(code), split_pair(code)
+    name, pair = Label.of(code).name, split_pair(code)
     # A region has capitals: pt-BR, but en-fr is a pair.
     if pair is None or (name != code and canonical(code) == code):
         return name
-    names = [language_name(each) for each in pair]
+    names = [Label.of(each).name for each in pair]
     return " → ".join(names) if names[0] != pair[0] and names[1] != pair[1] else code
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.remote import is_remote
-from modtok_cli.text.languages import bare, label_of_path, split_name
+from modtok_cli.text.file_labels import bare, label_of_path, split_name
 from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.text_format import text_formats
 

@@ -8,171 +8,136 @@ Scripts, regions and variants of BCP 47 count where they tell labels apart. A wo
 has `zh`. A name finds a label that it does not contradict: `fra_Latn` and `fr-CA` find `fr`,
 `zho_Hant` finds `zh-Hant`, and `zh` finds `zh-Hans` and `zh-Hant`.
 
-    what is given                      function
-    a code in any spelling             `canonical`: its label; `normalize`: the language only
+    what is given                      answer
+    a code in any spelling             `Label.of`: its parts, name, short form; `canonical`: as text
     a code of a user and labels        `matching`, the labels that it means; `the_one`, if it is one
     labels of files                    `by_label`, `shortened`: the labels in use
-    the name of a file                 `label_of_path`; `split_name` as it is spelled
     a list on the command line         `language_list`, `optional_languages`
     a pair such as en-fr               `split_pair`
+
+Names of files are read by `file_labels`; `language_codes` has the tables.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
-from pathlib import Path, PurePath
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.suggestion import near
-
-_FILE = Path(__file__).with_suffix(".tsv")
-_SUBTAGS = _FILE.with_name("subtags.tsv")
-# Withdrawn codes that still occur.
-_WITHDRAWN = {
-    "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "mol": "ro", "scr": "hr",
-    "scc": "sr", "bh": "bho", "bih": "bho",
-}  # fmt: skip
-
-DOMAINS = ("code", "math")
-"""Labels of text that is in no language; all others are private: `x-law`."""
-UNKNOWN = "und"
-"""Code of text in an unknown language (ISO 639-2)."""
-_OTHER_NAMES = {UNKNOWN: "unknown language", "code": "Program code", "math": "Mathematics"}
-# Codes of countries that are no codes of languages, and what is spoken there.
-_COUNTRIES = {
-    "cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "il": "he", "ir": "fa", "jp": "ja", "rs": "sr",
-    "tw": "zh", "ua": "uk", "vn": "vi",
-}  # fmt: skip
-
-
-def _subtags(kind: str) -> dict[str, str]:
-    """Subtags of a kind, between spaces, by the language that they follow; see `_SUBTAGS`."""
-    lines = (line.split("\t") for line in _SUBTAGS.read_text(encoding="utf-8").splitlines())
-    return {of: subtags for each, of, subtags in lines if each == kind}
-
-
-# ISO 639-3 codes and their successors; also words of file names ("tmp", "pat"), where they are not
-# looked for.
-_RETIRED = dict(pair.split(":") for pair in _subtags("retired")[""].split())
-_VARIANTS = _subtags("variant")
-# Variants that are years after other languages.
-_YEARS = {year: of for of, years in _VARIANTS.items() if of for year in years.split()}
-_PRIVATE = r"x(?:-[A-Za-z0-9]+)+"
-_LONGER = "|".join(
-    f"{macro}[_-](?=(?:{members.replace(' ', '|')})(?:[_-]|$))"
-    for macro, members in _subtags("extended").items()
+from modtok_cli.text.language_codes import (
+    DOMAINS,
+    LONGER,
+    PRIVATE,
+    VARIANT,
+    codes,
+    current,
+    fits_years,
+    names,
 )
-_ANY = "|".join(_VARIANTS.values()).replace(" ", "|")
-_VARIANT = rf"((?:[_-](?:{_ANY})(?=[_-]|$))*)"
+
 # en, fra, fra_Latn, fr-FR, zh-Hant-TW, zh-cmn-Hans, es-419, ca-valencia, fr-x-law
-_SHAPE = re.compile(
-    rf"(?:{_LONGER})?([a-z]{{2,3}})(?:[_-]([a-z]{{4}}))?(?:[_-]([a-z]{{2}}|[0-9]{{3}}))?"
-    rf"{_VARIANT}(?:[_-]({_PRIVATE}))?",
+SHAPE = re.compile(
+    rf"(?:{LONGER})?([a-z]{{2,3}})(?:[_-]([a-z]{{4}}))?(?:[_-]([a-z]{{2}}|[0-9]{{3}}))?"
+    rf"{VARIANT}(?:[_-]({PRIVATE}))?",
     re.IGNORECASE,
 )
-_OTHER = re.compile(rf"{'|'.join(DOMAINS)}|[Xx]{_PRIVATE[1:]}")
-# The beginning of a file name. "fr_test" and "en-de" look like a script and a region there, and
-# "fr-000" is a part, so scripts and regions are written with capitals: fra_Latn, pt-BR.
-_IN_NAME = re.compile(
-    rf"(?:{_LONGER})?([A-Za-z]{{2,3}})([_-][A-Z][a-z]{{3}})?([_-][A-Z]{{2}})?"
-    rf"{_VARIANT}(?:-({_PRIVATE}))?(?=[_-]|$)"
-)
-# What stands before a label: c4-fr.tfrecord-00000-of-01024.json.gz of mC4, the partition lang=fr/,
-# 20231101.fr of Wikipedia.
-_BEFORE = re.compile(r"c4-|[A-Za-z_]+=|[0-9]{8}\.")
-_SCRIPT = re.compile(r"[a-z]{2,3}_[A-Z][a-z]{3}")
-# Two or three letters that are words of file names before they are languages.
-_NOT_IN_NAMES = frozenset(
-    {"dev", "in", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
-)
+OTHER = re.compile(rf"{'|'.join(DOMAINS)}|[Xx]{PRIVATE[1:]}")
 
 
-@cache
-def _rows() -> list[tuple[str, list[str], str]]:
-    """Return code, other codes and English name of each language in the file beside this one.
+@dataclass(frozen=True)
+class Label:
+    """A label of text, in parts; script, region, variants and private part are "" if it has none.
 
-    A language has its ISO 639-1 code or, if parallel corpora often hold it, its ISO 639-3 code;
-    other three-letter codes are taken from a user's list, but not out of file names.
+    `code`, `math` and `x-law` are languages here. Text that is no label is a language with
+    `is_label` false, and stays as it is.
+
+    >>> str(Label.of("zho_Hant")), str(Label.of("pt-br-x-law")), str(Label.of("flores"))
+    ('zh-Hant', 'pt-BR-x-law', 'flores')
     """
-    lines = _FILE.read_text(encoding="utf-8").splitlines()[1:]
-    columns = (line.split("\t") for line in lines)
-    return [(code, others.split(), name) for code, others, name in columns]
+
+    language: str
+    script: str = ""
+    region: str = ""
+    variants: str = ""
+    private: str = ""
+    is_label: bool = True
+
+    @staticmethod
+    @lru_cache(1 << 16)
+    def of(text: str) -> "Label":
+        """Read a label in any spelling."""
+        if match := SHAPE.fullmatch(text):
+            language, script, region, variants, private = match.groups(default="")
+            base = current(language.lower())
+            if fits_years(variants, base):
+                variants = variants[1:].replace("_", "-").lower()
+                return Label(base, script.title(), region.upper(), variants, private.lower())
+        is_label = OTHER.fullmatch(text) is not None
+        return Label(text.lower() if is_label else text, is_label=is_label)
+
+    @property
+    def _kind(self) -> tuple[str, str, str]:
+        return self.script, self.region, self.variants
+
+    def __str__(self) -> str:
+        """Return the label as modtok writes it."""
+        return "-".join(filter(None, (self.language, *self._kind, self.private)))
+
+    @property
+    def short(self) -> str:
+        """The language and the private part, without script, region and variants.
+
+        ISO 639-3 codes without a two-letter one stay.
+
+        >>> [Label.of(code).short for code in ("fra_Latn", "fre", "pt-BR", "ceb", "fr-x-law")]
+        ['fr', 'fr', 'pt', 'ceb', 'fr-x-law']
+        """
+        return "-".join(filter(None, (self.language, self.private)))
+
+    @property
+    def name(self) -> str:
+        """The English name; the label if its language is not in the table.
+
+        Script, region and variants follow in parentheses.
+
+        >>> [Label.of(code).name for code in ("fi", "sr-Latn", "math", "xyz")]
+        ['Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz']
+        """
+        name = names().get(self.language) if self.is_label else None
+        more = ", ".join(filter(None, (*self._kind, self.private)))
+        return str(self) if name is None else f"{name} ({more})" if more else name
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its language is in the table or has three letters, or it is another label.
+
+        >>> [code for code in ("fi", "fra_Latn", "ceb", "x-law", "xx") if Label.of(code).is_known]
+        ['fi', 'fra_Latn', 'ceb', 'x-law']
+        """
+        return self.is_label and (len(self.language) > 2 or self.language in codes())
+
+    def fits(self, other: "Label") -> bool:
+        """Return whether both are of one language, and not of two scripts, regions or variants.
+
+        >>> chinese = Label.of("zh-Hant")
+        >>> [chinese.fits(Label.of(code)) for code in ("zh-Hant-TW", "zh", "zh-Hans")]
+        [True, True, False]
+        """
+        return self.short == other.short and all(
+            not one or not two or one == two
+            for one, two in zip(self._kind, other._kind, strict=True)
+        )
 
 
-@cache
-def _table() -> dict[str, str]:
-    codes = {each.lstrip(":"): code for code, others, _ in _rows() for each in (code, *others)}
-    return codes | _WITHDRAWN
-
-
-def subtags(label: str) -> tuple[str, str, str, str, str] | None:
-    """Split a label into language, script, region, variants and private part.
-
-    `code`, `math` and `x-law` are languages here. None if `label` has not the shape of one.
-
-    >>> subtags("zho_Hant"), subtags("pt-br-x-law"), subtags("flores")
-    (('zh', 'Hant', '', '', ''), ('pt', '', 'BR', '', 'x-law'), None)
-    """
-    if match := _SHAPE.fullmatch(label):
-        language, script, region, variants, private = match.groups(default="")
-        base = _language(language.lower())
-        if _fits_years(variants, base):
-            variants = variants[1:].replace("_", "-")
-            return base, script.title(), region.upper(), variants.lower(), private.lower()
-    return (label.lower(), "", "", "", "") if _OTHER.fullmatch(label) else None
-
-
-def _language(code: str) -> str:
-    """Return the code in use of a language."""
-    code = _RETIRED.get(code, code)
-    return _table().get(code, code)
-
-
-def _fits_years(variants: str, language: str) -> bool:
-    return all(_YEARS.get(each, language) == language for each in re.split("[_-]", variants))
-
-
-def canonical(label: str) -> str:
-    """Return the label with script, region and private part; what is not a label stays.
+def canonical(text: str) -> str:
+    """Return a label as modtok writes it; what is no label stays.
 
     >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zh-cmn-Hant-TW", "fre", "X-Law")]
     ['fr-Latn', 'pt-BR', 'zh-Hant-TW', 'fr', 'x-law']
     """
-    tags = subtags(label)
-    return label if tags is None else "-".join(filter(None, tags))
-
-
-def normalize(code: str) -> str:
-    """Return the short code of a language; script, region and variants are dropped.
-
-    ISO 639-3 codes without a two-letter one stay; so does anything that is not a code.
-
-    >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb", "fr-x-law")]
-    ['fr', 'fr', 'pt', 'zh', 'ceb', 'fr-x-law']
-    """
-    tags = subtags(code)
-    return code if tags is None else "-".join(filter(None, (tags[0], tags[4])))
-
-
-@cache
-def _names() -> dict[str, str]:
-    return {code: name for code, _, name in _rows() if name} | _OTHER_NAMES
-
-
-def language_name(code: str) -> str:
-    """Return the English name of a language, or its code if the name is not in the table.
-
-    Script, region and variants follow in parentheses.
-
-    >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
-    ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
-    """
-    tags = subtags(code)
-    if tags is None or tags[0] not in _names():
-        return code
-    more = ", ".join(filter(None, tags[1:]))
-    return f"{_names()[tags[0]]} ({more})" if more else _names()[tags[0]]
+    return str(Label.of(text))
 
 
 def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list[str]:
@@ -219,96 +184,6 @@ def optional_languages(
     return None if languages is None else language_list(languages, flag)
 
 
-def is_language(code: str) -> bool:
-    """Return whether `code` is a label: known, of three letters, `code`, `math` or `x-…`.
-
-    >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "code", "x-law", "xx", "part")]
-    [True, True, True, True, True, False, False]
-    """
-    tags = subtags(code)
-    return tags is not None and (len(tags[0]) > 2 or tags[0] in _table())
-
-
-def label_of_path(path: str | Path) -> str | None:
-    """Return the label that a file, its directory or the one above is named after.
-
-    >>> [label_of_path(p) for p in ("fra_Latn.devtest", "data/fi/part-0.jsonl.zst", "x-law.txt")]
-    ['fr-Latn', 'fi', 'x-law']
-    >>> label_of_path("newstest2019-ref.swa.txt"), label_of_path("flores.txt")
-    ('sw', None)
-    """
-    parts = PurePath(path).parts
-    if not parts:
-        return None
-    if found := split_name(parts[-1]):
-        return canonical(found[0])
-    for directory in reversed(parts[-3:-1]):
-        # A directory counts only if all of its name is a code of a language, maybe after a date
-        # (20231101.fr): "data" and "tmp" are not one, and a directory "code" may hold anything.
-        # Two are enough (fra_Latn/train/000.parquet): /home/dan says nothing of files far below.
-        code = bare(directory)
-        if _known(code):
-            return canonical(code)
-    return None
-
-
-def bare(name: str) -> str:
-    """Return a name without what data sets put before a label.
-
-    >>> [bare(name) for name in ("lang=fr", "c4-fr.json.gz", "20231101.fr", "fr.txt")]
-    ['fr', 'fr.json.gz', 'fr', 'fr.txt']
-    """
-    before = _BEFORE.match(name)
-    return name[before.end() :] if before else name
-
-
-def has_script(code: str) -> bool:
-    """Return whether `code` is a label with a script, which no word is: fra_Latn."""
-    return bool(_SCRIPT.fullmatch(code)) and split_name(code) is not None
-
-
-def split_name(name: str) -> tuple[str, str] | None:
-    """Split a file name into its label, as it is spelled there, and what follows in that field.
-
-    None if it has no label.
-
-    >>> [split_name(name) for name in ("fra_Latn.devtest", "fr_test.txt", "dev.fr.txt", "notes")]
-    [('fra_Latn', '.devtest'), ('fr', '_test.txt'), ('fr', '.txt'), None]
-    >>> [split_name(name) for name in ("zh-Hant-000.jsonl", "zh-classical.txt", "c4-fr-val.gz")]
-    [('zh-Hant', '-000.jsonl'), ('zh', '-classical.txt'), ('fr', '-val.gz')]
-    """
-    fields = bare(name).split(".")
-    # The first field, then the others, the last (a suffix) only as in dev.fra_Latn.
-    last = len(fields) > 1 and not _SCRIPT.fullmatch(fields[-1])
-    for number, part in enumerate(fields[:-1] if last else fields):
-        after = "".join(f".{each}" for each in fields[number + 1 :])
-        if _OTHER.fullmatch(part):
-            return part.lower(), after
-        match = _IN_NAME.match(part)
-        # Part numbers and the like only in the first field: fr_train.txt, fr-000.jsonl
-        if match is None or (number > 0 and match.end() < len(part)):
-            continue
-        language, script, region, variants, private = match.groups(default="")
-        base = language.lower()
-        variants = variants if _fits_years(variants, _language(base)) else ""
-        if (base in _NOT_IN_NAMES and (not number or script)) or not (
-            base in _table() or ((script or private) and len(base) == 3)
-        ):
-            continue
-        code = base + script + region + variants + (private and "-" + private)
-        return code, ("" if variants else match[4] or "") + part[match.end() :] + after
-    first = re.split(r"[_-]", fields[0])[0].lower()
-    return (first, ".".join(fields)[len(first) :]) if first in DOMAINS else None
-
-
-def _known(code: str) -> bool:
-    """A code of the table, or a three-letter one with its script (`ceb_Latn`, or bare `ceb`)."""
-    match = _SHAPE.fullmatch(code)
-    if not match or match[1].lower() in _NOT_IN_NAMES:
-        return False
-    return match[1].lower() in _table() or "_" in code
-
-
 def suggest(name: str, known: Sequence[str]) -> str:
     """Return `did you mean 'fr'? ` as the beginning of a remedy, or an empty string.
 
@@ -317,29 +192,8 @@ def suggest(name: str, known: Sequence[str]) -> str:
     >>> suggest("de", ["ne"]), suggest("fin_Ltn", ["fin_Latn"])
     ('', "did you mean 'fin_Latn'? ")
     """
-    close = near(normalize(name), known)
+    close = near(Label.of(name).short, known)
     return f"did you mean '{close[0]}'? " if close else ""
-
-
-@cache
-def _codes_of_names() -> dict[str, str]:
-    return _COUNTRIES | {name.lower(): code for code, name in _names().items() if code != UNKNOWN}
-
-
-def guess_language(name: str) -> str | None:
-    """Guess the language that the name of a file means without being a label; None if unknown.
-
-    >>> [guess_language(f"{name}.txt") for name in ("french", "jp", "fr copy", "notes")]
-    ['fr', 'ja', 'fr', None]
-    """
-    words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
-    for word in (" ".join(words), *words[:1]):
-        code = _codes_of_names().get(word)
-        if code is None and (found := split_name(word)):
-            code = normalize(found[0])
-        if code:
-            return code
-    return None
 
 
 Item = TypeVar("Item")
@@ -357,7 +211,7 @@ def shortened(labels: Iterable[str]) -> dict[str, str]:
     """
     of: dict[str, set[str]] = {}
     for label in labels:
-        of.setdefault(normalize(label), set()).add(label)
+        of.setdefault(Label.of(label).short, set()).add(label)
     return {
         label: short if len(those) == 1 or short in those else label
         for short, those in of.items()
@@ -374,8 +228,8 @@ def matching(name: str, known: Sequence[str]) -> list[str]:
     """
     if name in known:
         return [name]
-    label = canonical(name)
-    return [label] if label in known else [each for each in known if fits(label, each)]
+    named, label = Label.of(name), canonical(name)
+    return [label] if label in known else [each for each in known if named.fits(Label.of(each))]
 
 
 def by_label(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
@@ -402,22 +256,6 @@ def the_one(name: str, known: Sequence[str]) -> str | None:
     return labels[0] if len(labels) == 1 else None
 
 
-@lru_cache(1 << 16)
-def fits(one: str, other: str) -> bool:
-    """Return whether two labels are of one language, and not of two scripts, regions or variants.
-
-    >>> fits("zh-Hant-TW", "zh-Hant"), fits("zh", "zh-Hans"), fits("zh-Hant", "zh-Hans")
-    (True, True, False)
-    """
-    a, b = subtags(one), subtags(other)
-    if a is None or b is None:
-        return one == other
-    (language, *kind, private), (other_language, *other_kind, other_private) = a, b
-    return (language, private) == (other_language, other_private) and all(
-        not x or not y or x == y for x, y in zip(kind, other_kind, strict=True)
-    )
-
-
 def split_pair(pair: str) -> tuple[str, str] | None:
     """Return the two labels of a pair of languages; None if it is not one.
 
@@ -433,6 +271,6 @@ def split_pair(pair: str) -> tuple[str, str] | None:
         capitals = start[:2].isupper() and len(parts) > 2
         # "en-fr-el" is three languages, not a region.
         plain = any(re.search("-[a-z]{2}(-|$)", name) for name in (first, second))
-        if not (capitals or plain) and subtags(first) and subtags(second):
+        if not (capitals or plain) and Label.of(first).is_label and Label.of(second).is_label:
             return first, second
     return None

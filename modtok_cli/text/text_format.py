@@ -21,7 +21,8 @@ from modtok_cli.base.plugins import modules_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import binding
 from modtok_cli.core.text import joined
-from modtok_cli.text.languages import canonical, fits, has_script
+from modtok_cli.text.file_labels import has_script
+from modtok_cli.text.languages import Label, canonical
 from modtok_cli.text.reading import LONGEST, Reading
 from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, read_chunks
 
@@ -170,7 +171,9 @@ class TextReader(ABC):
         wanted = self.reading.language
         if wanted is not None and language is None:
             _count(self.unlabelled, line)
-        return wanted is None or (language is not None and fits(wanted, language))
+        return wanted is None or (
+            language is not None and Label.of(wanted).fits(Label.of(language))
+        )
 
     def repair(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
         """Fail by `errors`, or return the text with replacements, or None to skip the document."""

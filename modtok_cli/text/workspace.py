@@ -8,16 +8,13 @@ from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.text.directory import Directory, variety_of_name
+from modtok_cli.text.file_labels import guess_language, label_of_path, split_name
 from modtok_cli.text.languages import (
+    Label,
     by_label,
     canonical,
-    fits,
-    guess_language,
-    is_language,
-    label_of_path,
     matching,
     shortened,
-    split_name,
     suggest,
     the_one,
 )
@@ -148,9 +145,9 @@ def _entries(
         elif label is None and wanted:
             # A rare code counts only on request: "abc.txt" may be anything.
             first = canonical(entry.name.split(".")[0])
-            label = first if any(fits(first, name) for name in wanted) else None
+            label = first if any(Label.of(first).fits(Label.of(name)) for name in wanted) else None
         if not entry.is_dir() and not _is_read(entry):
-            if not wanted or any(label and fits(label, name) for name in wanted):
+            if not wanted or any(label and Label.of(label).fits(Label.of(name)) for name in wanted):
                 directory.below(entry)  # which notes that it is not read
         elif label is not None:
             entries.setdefault(label, []).append(entry)
@@ -224,7 +221,7 @@ def same_language(language: str, first: Path, second: Path) -> UsageError:
 
 
 def _checked(name: str) -> str:
-    if not is_language(name):
+    if not Label.of(name).is_known:
         raise UsageError(
             f"'{name}' is not a language code",
             remedy="use ISO 639 codes such as en,fi,fr, or code, math, x-NAME",

@@ -246,7 +246,7 @@ class ModularTokenizer(TokenizerMethods):
 
         Takes milliseconds, whatever the size of T. Languages are a string such as "fi" or
         "fr,en", or an iterable of codes, in any order and spelling that
-        `text.languages.normalize` knows.
+        `text.languages.Label` knows.
 
         Raises:
             UsageError: an unknown language (names those there are), or none at all.

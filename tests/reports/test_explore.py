@@ -27,7 +27,7 @@ from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite
 from modtok_cli.reports.explore.page import explore, samples
 from modtok_cli.text.corpus import count_languages
-from modtok_cli.text.languages import language_name
+from modtok_cli.text.languages import Label
 from modtok_cli.text.pretokenizer import BPE, PHRASES, pretokenizers
 from modtok_cli.text.workspace import language_files
 from modtok_cli.tokenizer.adopted.adopt import adopt_counts
@@ -378,7 +378,7 @@ def test_requests_that_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_sample_has_a_name() -> None:
-    assert all(language_name(code) != code for code in samples())
+    assert all(Label.of(code).name != code for code in samples())
     assert list(samples()) == sorted(samples())
     assert {path.stem for path in (SAMPLE / "data").glob("*.jsonl")} <= set(samples())
 

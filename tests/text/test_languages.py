@@ -7,19 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.text.file_labels import label_of_path, split_name
 from modtok_cli.text.languages import (
+    Label,
     by_label,
     canonical,
-    fits,
-    is_language,
-    label_of_path,
-    language_name,
     matching,
-    normalize,
     shortened,
-    split_name,
     split_pair,
-    subtags,
     the_one,
 )
 from modtok_cli.tokenizer.modular_tokenizer import resolve
@@ -36,12 +31,13 @@ _LABELS = _PUBLIC | _PRIVATE | _DOMAINS | st.builds("{}-{}".format, _PUBLIC, _PR
 @given(_LABELS, st.sampled_from([".txt", ".jsonl.zst", ".counts", ".train.jsonl", "/part-0.txt"]))
 def test_a_label_names_its_files(label, rest):
     assert canonical(label) == label
-    assert is_language(label)
-    assert "-".join(filter(None, subtags(label))) == label
+    assert Label.of(label).is_known
+    assert Label.of(label).is_label
     name = label + rest.split("/")[0]
     assert split_name(name) == (label, name.removeprefix(label))
     assert canonical(label.replace("-", "_", 1 if "x-" not in label else 0)) == label
-    assert normalize(normalize(label)) == normalize(label)
+    short = Label.of(label).short
+    assert Label.of(short).short == short
 
 
 @given(st.lists(_LABELS, unique=True, max_size=6))
@@ -49,24 +45,26 @@ def test_short_labels_merge_only_what_may_be_the_same(found):
     short = shortened(found)
     assert set(short) == set(found)
     for label, used in short.items():
-        assert used in (label, normalize(label))
-        assert fits(label, used)
+        assert used in (label, Label.of(label).short)
+        assert Label.of(label).fits(Label.of(used))
     for one in found:
         for other in found:
             if one != other and short[one] == short[other]:
                 # One of the language has neither script nor region, so it may be either.
-                assert normalize(one) == normalize(other) in found
+                assert Label.of(one).short == Label.of(other).short in found
 
 
 @given(_LABELS, st.lists(_LABELS, unique=True, max_size=6))
 def test_a_name_means_what_it_does_not_contradict(name, known):
     found = matching(name, known)
-    assert found == ([name] if name in known else [each for each in known if fits(name, each)])
+    assert found == (
+        [name] if name in known else [each for each in known if Label.of(name).fits(Label.of(each))]
+    )
     assert the_one(name, known) == (found[0] if len(found) == 1 else None)
     for each in known:
-        assert fits(name, each) == fits(each, name)
-        if fits(name, each):
-            assert normalize(name) == normalize(each)
+        assert Label.of(name).fits(Label.of(each)) == Label.of(each).fits(Label.of(name))
+        if Label.of(name).fits(Label.of(each)):
+            assert Label.of(name).short == Label.of(each).short
 
 
 @given(_PUBLIC, _PUBLIC)
@@ -97,9 +95,9 @@ def test_what_is_no_pair():
         ("en-eng", "en-eng"), ("fr-1996", "fr-1996"), ("fr-train", "fr-train"),
     ],
 )  # fmt: skip
-def test_normalize(code, expected):
-    assert normalize(code) == expected
-    assert normalize(expected) == expected
+def test_short_codes(code, expected):
+    assert Label.of(code).short == expected
+    assert Label.of(expected).short == expected
 
 
 @pytest.mark.parametrize(
@@ -144,4 +142,4 @@ def test_variants_are_labels_where_there_are_several():
     assert matching("de", list(found)) == ["de-1901", "de-1996"]
     names = ("de-1901", "zh-Hant-TW", "code", "x-law")
     shown = ["German (1901)", "Chinese (Hant, TW)", "Program code", "x-law"]
-    assert [language_name(name) for name in names] == shown
+    assert [Label.of(name).name for name in names] == shown

@@ -36,7 +36,7 @@ from modtok_cli.reports.explore.published import (
     whole_file,
     width_of,
 )
-from modtok_cli.text.languages import language_name, optional_languages
+from modtok_cli.text.languages import Label, optional_languages
 from modtok_cli.tokenizer.adopted.segmenter import Library, ModularLibrary
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_spec
@@ -102,12 +102,12 @@ def explore(
     chosen = _chosen(optional_languages(languages), modular, there)
     sentences = samples()
     offered = [code for code in there if code in sentences] or list(sentences)
-    offered.sort(key=language_name)
+    offered.sort(key=lambda code: Label.of(code).name)
     payload = {
         "core": base64.b64encode(zlib.compress(_core(), 9)).decode(),
         "chosen": chosen,
         "samples": [
-            {"code": code, "name": language_name(code), "text": sentences[code]} for code in offered
+            {"code": code, "name": Label.of(code).name, "text": sentences[code]} for code in offered
         ],
         "tokenizers": packed,
         "patterns": {each.name.decode(): each.pattern.decode() for each in native_pretokenizers()},
@@ -219,7 +219,7 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
         meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
     if modular is None:
         return meta, planes
-    meta["languages"] = [{"code": code, "name": language_name(code)} for code in modular.languages]
+    meta["languages"] = [{"code": code, "name": Label.of(code).name} for code in modular.languages]
     if kind is Merges:
         planes += [plane.tobytes() for plane in modular.merge_membership.planes]
     elif kind is Library:

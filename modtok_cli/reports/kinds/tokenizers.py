@@ -16,7 +16,7 @@ from modtok_cli.reports.tables import (
     short_names,
     table_of,
 )
-from modtok_cli.text.languages import language_name
+from modtok_cli.text.languages import Label
 
 
 def _check_charts(rows: Sequence[Row]) -> list[Chart]:
@@ -126,7 +126,7 @@ def _by_kind(rows: Sequence[Row]) -> tuple[list[Row], list[Row], str]:
     """Rows of languages, rows of tokenizers, and the name of the pivot language."""
     lines = [row for row in rows if row.get("kind") == "language"]
     totals = [row for row in rows if row["kind"] == "tokenizer"]
-    return lines, totals, language_name(lines[0]["pivot"] if lines else "en")
+    return lines, totals, Label.of(lines[0]["pivot"] if lines else "en").name
 
 
 def _fairness_charts(rows: Sequence[Row]) -> list[Chart]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.languages import canonical, label_of_path
+from modtok_cli.text.file_labels import label_of_path
+from modtok_cli.text.languages import canonical
 from modtok_cli.text.reading import Reading
 
 
