@@ -209,11 +209,9 @@ def document_nats(
     longest = max(len(context) + len(tail) for context, tail in requests)
     if model.device.type == "cpu":  # no faster in large batches, and minutes without progress
         batch_size = max(1, min(batch_size, _CPU_TOKENS // longest))
-    model.check_batch(min(batch_size, len(requests)), longest)
-    with progress.task(label, len(requests), "windows") as task:
-        likelihoods = score(
-            model, requests, batch=batch_size, advance=task.advance, processes=processes
-        )
+    likelihoods = score(
+        model, requests, batch=batch_size, processes=processes, progress=progress, label=label
+    )
     for owner, likelihood in zip(owners, likelihoods, strict=True):
         nats[owner] -= likelihood.nats
         tokens[owner] += likelihood.tokens

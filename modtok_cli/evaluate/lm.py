@@ -16,6 +16,7 @@ of the context. This fails if a token spans the boundary, and supports one token
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lm_eval.api.model import LM
@@ -25,7 +26,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.bits import windows
 from modtok_cli.model.generate.decoding import generate
 from modtok_cli.model.generate.next_token import SamplingOptions
-from modtok_cli.model.generate.score import Likelihood, Request, score
+from modtok_cli.model.generate.score import Request, score
 from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.model.generate.worker_processes import ALONE, Processes
 
@@ -48,7 +49,7 @@ class ModtokLM(LM):
         batch_size: int = 32,
         processes: Processes = ALONE,
         progress: Progress = SILENT,
-        label: str = "",
+        label: str = "scoring",
     ) -> None:
         super().__init__()
         if batch_size < 1:
@@ -56,8 +57,10 @@ class ModtokLM(LM):
                 f"expected a batch size of 1 or more, got {batch_size}", where="--batch-size"
             )
         self.model, self.batch_size, self.truncated = model, batch_size, 0
-        self._processes = processes
-        self._progress, self._label = progress, label or "scoring"
+        self._processes, self._progress, self._label = processes, progress, label
+        self._score = partial(
+            score, model, batch=batch_size, processes=processes, progress=progress, label=label
+        )
         self._contexts: dict[str, list[int]] = {}
 
     def context_rows(self, context: str) -> list[int]:
@@ -78,26 +81,11 @@ class ModtokLM(LM):
         moved, rows = context[len(text) :], self.context_rows(text)
         return rows, self.model.continuation(text, rows, moved + continuation)
 
-    def _score(self, requests: Sequence[Request]) -> list[Likelihood]:
-        if requests:
-            longest = max(len(context) + len(tail) for context, tail in requests)
-            sequences = min(self.batch_size, len(requests))
-            self.model.check_batch(sequences, min(longest, self.model.context + 1))
-        with self._progress.task(self._label, len(requests), "requests") as task:
-            likelihoods = score(
-                self.model,
-                requests,
-                batch=self.batch_size,
-                advance=task.advance,
-                processes=self._processes,
-            )
-        self.truncated += sum(likelihood.truncated for likelihood in likelihoods)
-        return likelihoods
-
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
         """Return (log-probability, whether greedy decoding produces it) of each continuation."""
         likelihoods = self._score([self.request(*request.args) for request in requests])
         self._contexts.clear()
+        self.truncated += sum(likelihood.truncated for likelihood in likelihoods)
         return [(likelihood.nats, likelihood.greedy) for likelihood in likelihoods]
 
     def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
@@ -106,15 +94,13 @@ class ModtokLM(LM):
         A text longer than the context is scored in windows; the last window has as much left
         context as possible. Inputs are tokenized by `tokenizer_out`, like the predictions.
         """
-        parts: list[Request] = []
-        owners: list[int] = []
-        for owner, request in enumerate(requests):
-            ids = self.model.encode_out(request.args[0])
-            for window in windows(self.model, ids):
-                parts.append(window)
-                owners.append(owner)
+        texts = [self.model.encode_out(request.args[0]) for request in requests]
+        parts = [
+            (owner, part) for owner, ids in enumerate(texts) for part in windows(self.model, ids)
+        ]
         totals = [0.0] * len(requests)
-        for owner, likelihood in zip(owners, self._score(parts), strict=True):
+        likelihoods = self._score([part for _, part in parts])
+        for (owner, _part), likelihood in zip(parts, likelihoods, strict=True):
             totals[owner] += likelihood.nats
         return totals
 

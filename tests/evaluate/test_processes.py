@@ -7,8 +7,10 @@ import signal
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from helpers.ranks import start_ranks
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.processes import MESSAGES
+from modtok_cli.base.progress import Silent
 from modtok_cli.cli.inference_options import sharing
 from modtok_cli.cli.session import Session
 from modtok_cli.model.generate.score import score
@@ -77,7 +80,9 @@ def test_each_unit_is_computed_once_and_known_to_all(count: int, units: int) -> 
     assert sorted(worked) == sorted([(unit, unit % count) for unit in range(units)] * 2)
 
 
-def test_likelihoods_are_those_of_one_process(few_steps: Path) -> None:
+def test_likelihoods_are_those_of_one_process(
+    few_steps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = load(few_steps, ["fr"])
     start = "Le marché ouvre à l’arrivée de la charrette et la reine est en retard. " * 2
     contexts = [f"{start}{word}" for word in ("Où", "Qui", "Quand", "Le roi", "x")] + ["Un", ""]
@@ -88,11 +93,13 @@ def test_likelihoods_are_those_of_one_process(few_steps: Path) -> None:
     ]
     alone = score(model, requests, batch=3)
     asked: list[int] = []
+    progress = Silent()
+    monkeypatch.setattr(
+        progress, "task", lambda *_: nullcontext(SimpleNamespace(advance=asked.append))
+    )
     found = shared(
         3,
-        lambda processes: score(
-            model, requests, batch=3, advance=asked.append, processes=processes
-        ),
+        lambda processes: score(model, requests, batch=3, processes=processes, progress=progress),
     )
     assert found == [alone] * 3
     assert sum(asked) == 3 * len(requests)

@@ -7,9 +7,11 @@ import random
 import subprocess
 import sys
 from codecs import utf_8_decode
+from contextlib import nullcontext
 from dataclasses import fields
 from os.path import commonprefix
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 import modtok_cli as modtok
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.model.generate import score as scores
 from modtok_cli.model.generate.decoding import generate
 from modtok_cli.model.generate.generate import Generator, Prompt, answer_all, read_prompts
@@ -307,7 +310,10 @@ def test_batch_size_order_and_padding_change_nothing(
     random.Random(batch).shuffle(order)
     monkeypatch.setattr(scores, "_LOGITS", 3 * model.head.shape[0])  # in many pieces
     done: list[int] = []
-    found = score(model, [requests[index] for index in order], batch=batch, advance=done.append)
+    progress = Silent()
+    task = nullcontext(SimpleNamespace(advance=done.append))
+    monkeypatch.setattr(progress, "task", lambda *_: task)
+    found = score(model, [requests[index] for index in order], batch=batch, progress=progress)
     assert [one.nats for one in found] == pytest.approx(
         [expected[index] for index in order], abs=2e-4
     )

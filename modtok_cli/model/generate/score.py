@@ -5,7 +5,7 @@ choices. The first is computed once per group, the second once per question, the
 for a batch; logits are computed for the tokens of choices only.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from os.path import commonprefix
@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.generate.sliced_model import SlicedModel
 from modtok_cli.model.generate.worker_processes import ALONE, Processes
 
 # (context in rows, continuation in ids of tokenizer_out)
 Request = tuple[Sequence[int], Sequence[int]]
-Advance = Callable[[int], None]
 
 # Minimum length of a shared prefix, and minimum number of contexts that share it.
 _SHARED_TOKENS = 16
@@ -63,21 +63,27 @@ def score(
     requests: Sequence[Request],
     *,
     batch: int = 32,
-    advance: Advance = lambda count: None,
     processes: Processes = ALONE,
+    progress: Progress = SILENT,
+    label: str = "scoring",
 ) -> list[Likelihood]:
     """Score continuations, in the order of the requests.
 
     `batch` continuations run together; `processes` share the batches. A context that does not fit
-    with its continuation loses its beginning. `advance` is called with the number of requests done.
+    with its continuation loses its beginning. `label` names the work for `progress`.
 
     Example:
         context = [model.end_of_text, *model.encode_in("Two and two are")]
         score(model, [(context, model.encode_out(" four"))])
 
     Raises:
-        UsageError: an empty context, or a continuation that alone is too long.
+        UsageError: an empty context, a continuation that alone is too long, or a batch that does
+            not fit in memory.
     """
+    if not requests:
+        return []
+    longest = max(len(context) + len(tail) for context, tail in requests)
+    model.check_batch(min(batch, len(requests)), min(longest, model.context + 1))
     units = [
         (prefix, part)
         for prefix, contexts in _groups(_contexts(model, requests))
@@ -91,11 +97,12 @@ def score(
             caches[prefix] = _prefix_cache(model, prefix)
         return caches[prefix]
 
-    scored = processes.map(
-        lambda unit: _score_part(model, unit[0], cache_of(unit[0]), unit[1]),
-        units,
-        done=lambda unit: advance(sum(map(len, _members(unit[1])))),
-    )
+    with progress.task(label, len(requests), "requests") as task:
+        scored = processes.map(
+            lambda unit: _score_part(model, unit[0], cache_of(unit[0]), unit[1]),
+            units,
+            done=lambda unit: task.advance(sum(map(len, _members(unit[1])))),
+        )
     likelihoods: dict[int, Likelihood] = {}
     for (_, part), results in zip(units, scored, strict=True):
         for (index, (nats, tokens, greedy)), members in zip(results, _members(part), strict=True):
