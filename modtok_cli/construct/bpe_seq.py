@@ -30,7 +30,7 @@ from modtok_cli.construct.request import BuildReport, Destination, LearnerOption
 from modtok_cli.construct.states import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges, LearnedMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.text.counts import WordCounts
@@ -58,7 +58,7 @@ class SequentialBpe(Learner):
         """The segmentation of the tokenizer. Merges are learned for either."""
         return str(self.settings.segmentation)
 
-    def _begin(self, learned: Any) -> None:
+    def _begin(self, learned: LearnedMerges | None) -> None:
         self._learner = SequentialLearner(
             self.k,
             self.specials,

@@ -76,12 +76,10 @@ class SequentialBpe:
         ([(b'a', b'b')], [])
         """
         learned = Language(self, counts)
-        while learned.step():
-            pass
+        learned.learn()
         for _ in range(1, self.passes):
             learned = Language(self, counts, adopted=learned.merges & set(self.merges))
-            while learned.step():
-                pass
+            learned.learn()
         self.keep(language, learned)
 
     def keep(self, language: str, learned: Language) -> None:
@@ -104,12 +102,14 @@ class Language:
         all_tokens, all_merges: T, which grows.
         vocabulary, merges: V_i and M_i.
         words: each word's tokens.
+        too_large: of a second pass, pairs without room for the tokens that they need, and the
+            count at which there was none.
     """
 
     def __init__(
         self, before: SequentialBpe, counts: dict[bytes, int], adopted: set[Merge] | None = None
     ) -> None:
-        self.settings = before
+        self.before = before
         self.counts = counts
         self.all_tokens, self.all_merges = list(before.tokens), list(before.merges)
         self.ids = {token: i for i, token in enumerate(self.all_tokens)}
@@ -118,6 +118,11 @@ class Language:
         active = [m for m in self.all_merges if adopted is None or m in adopted]
         self.words = {word: segment(bytes_of(word), active) for word in counts}
         self.too_large: dict[Merge, int] = {}
+
+    def learn(self) -> None:
+        """Repeat the steps until V_i has k tokens, or no pair is left."""
+        while self.step():
+            pass
 
     def step(self) -> str | None:
         """Adopt a token of T or merge a pair; a line that says which, None at the end."""
@@ -133,7 +138,7 @@ class Language:
 
     def room(self) -> int:
         """Tokens that V_i can still take."""
-        return self.settings.k - self.settings.specials - len(self.vocabulary)
+        return self.before.k - self.before.specials - len(self.vocabulary)
 
     def most_frequent_unit(self) -> tuple[bytes | None, int]:
         """u_m and f_u: of the tokens that V_i lacks; ties go to the smaller id."""
@@ -151,7 +156,7 @@ class Language:
         for word, parts in self.words.items():
             for pair in pairwise(parts):
                 count[pair] += self.counts[word]
-        limit = self.settings.max_unspaced
+        limit = self.before.max_unspaced
         allowed = [
             (a, b)
             for (a, b), c in count.items()

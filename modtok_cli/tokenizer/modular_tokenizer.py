@@ -86,50 +86,43 @@ class ModularTokenizer(TokenizerMethods):
         for array in (self.token_membership.planes, *self.segmenter.arrays()):
             array.setflags(write=False)
 
-    @classmethod
-    def from_learned(
-        cls,
-        learned: LearnedMerges | LearnedPieces,
-        *,
-        algorithm: str,
-        k: int,
-        pretokenizer: PreTokenizer = BPE,
-        settings: Mapping[str, Any] | None = None,
-        corpora: Mapping[str, Corpus] | None = None,
-        budgets: Mapping[str, int] | None = None,
-        token_counts: Sequence[Int64Array] | None = None,
-    ) -> ModularTokenizer:
-        """From the result of learning.
+    def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
+        """Return the tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.
 
-        Merges are of a pre-tokenizer; with `token_counts` they segment into fewest tokens.
+        Takes milliseconds, whatever the size of T. Languages are a string such as "fi" or
+        "fr,en", or an iterable of codes, in any order and spelling that
+        `text.languages.Label` knows.
 
         Raises:
-            ModtokError: the merges are not proper, or a piece is not valid.
+            UsageError: an unknown language (names those there are), or none at all.
         """
-        tokens = (learned.specials, learned.token_data, learned.token_offsets)
-        segmenter: ModularSegmenter
-        if isinstance(learned, LearnedPieces):
-            scores = clamp_bytes(learned.scores, len(learned.specials))
-            pieces = PieceVocabulary(*tokens)
-            segmenter = ModularUnigram(pieces, UNIGRAM, scores, len(learned.languages))
-        else:
-            vocabulary = Vocabulary(*tokens)
-            rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
-            if token_counts is None:
-                segmenter = ModularMerges(*rules)
-            else:
-                segmenter = ModularFewestTokens(*rules, token_counts=token_counts)
-        return cls(
-            algorithm=algorithm,
-            languages=learned.languages,
-            k=k,
-            segmenter=segmenter,
-            token_membership=learned.token_membership,
-            settings=dict(settings or {}),
-            corpora=dict(corpora or {}),
-            budgets=dict(budgets or {}),
-            where="the learned tokenizer",
+        columns = places(self.languages, languages)
+        everything = len(columns) == len(self.languages) and self.segmenter.covers
+        mask = None if everything else self.token_membership.union(columns)
+        return self._subset(columns, mask, name)
+
+    def full(self, name: str | None = None) -> Subtokenizer:
+        """Return T as a tokenizer; of a tokenizer that was learned, the subset of all languages."""
+        return self._subset(range(len(self.languages)), None, name)
+
+    def _subset(
+        self, columns: Sequence[int], mask: BoolArray | None, name: str | None
+    ) -> Subtokenizer:
+        return Subtokenizer(
+            self.segmenter.subset(self.token_membership, columns, mask),
+            languages=[self.languages[i] for i in columns],
+            parent_signature=self.signature,
+            name=name,
+            directory=self.directory,
         )
+
+    def resolve(self, languages: str | Iterable[str]) -> set[str]:
+        """Return languages by the labels of this tokenizer.
+
+        Raises:
+            UsageError: an unknown one (names those there are), or none at all.
+        """
+        return resolve(self.languages, languages)
 
     @property
     def segmentation(self) -> str:
@@ -155,18 +148,6 @@ class ModularTokenizer(TokenizerMethods):
     def token_counts(self) -> tuple[Int64Array, ...]:
         """How often each language uses each of its tokens, for fewest tokens; () for others."""
         return self.segmenter.token_counts
-
-    def learned(self) -> LearnedMerges:
-        """As learning gave it, to continue from."""
-        return LearnedMerges(
-            languages=self.languages,
-            specials=self.vocabulary.specials,
-            token_data=self.vocabulary.data,
-            token_offsets=self.vocabulary.offsets,
-            merges=self.merges,
-            token_membership=self.token_membership,
-            merge_membership=self.merge_membership,
-        )
 
     @property
     def size(self) -> int:
@@ -205,7 +186,7 @@ class ModularTokenizer(TokenizerMethods):
         specials: bool = False,
         max_length: int | None = None,
     ) -> Int32Array:
-        """As `subset(languages).encode`, in ids of T, so that `decode` takes the ids of any subset.
+        """Encode as `subset(languages).encode`, in ids of T: `decode` takes the ids of any subset.
 
         `languages`: as in `subset`; None for T.
         """
@@ -222,7 +203,7 @@ class ModularTokenizer(TokenizerMethods):
         languages: str | Iterable[str] | None = None,
         max_length: int | None = None,
     ) -> list[Int32Array]:
-        """As `subset(languages).encode_batch`, in ids of T; see `encode`."""
+        """Encode as `subset(languages).encode_batch`, in ids of T; see `encode`."""
         tokenizer = self._recent(languages)
         batch = tokenizer.encode_batch(texts, threads, max_length=max_length)
         return [tokenizer.global_ids[ids] for ids in batch]
@@ -232,7 +213,7 @@ class ModularTokenizer(TokenizerMethods):
         return self._recent(None).segmenter
 
     def _recent(self, languages: str | Iterable[str] | None) -> Subtokenizer:
-        """The subset of these languages; the last few keep their tables."""
+        """Return the subset of these languages; the last few keep their tables."""
         names = None if languages is None else places(self.languages, languages)
         return self._subsets(None if names is None else tuple(self.languages[i] for i in names))
 
@@ -241,43 +222,62 @@ class ModularTokenizer(TokenizerMethods):
         of = lru_cache(_RECENT)  # which threads may share
         return of(lambda names: self.full() if names is None else self.subset(names))
 
-    def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
-        """The tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.
+    @classmethod
+    def from_learned(
+        cls,
+        learned: LearnedMerges | LearnedPieces,
+        *,
+        algorithm: str,
+        k: int,
+        pretokenizer: PreTokenizer = BPE,
+        settings: Mapping[str, Any] | None = None,
+        corpora: Mapping[str, Corpus] | None = None,
+        budgets: Mapping[str, int] | None = None,
+        token_counts: Sequence[Int64Array] | None = None,
+    ) -> ModularTokenizer:
+        """Make the tokenizer from the result of learning.
 
-        Takes milliseconds, whatever the size of T. Languages are a string such as "fi" or
-        "fr,en", or an iterable of codes, in any order and spelling that
-        `text.languages.Label` knows.
+        Merges are of a pre-tokenizer; with `token_counts` they segment into fewest tokens.
 
         Raises:
-            UsageError: an unknown language (names those there are), or none at all.
+            ModtokError: the merges are not proper, or a piece is not valid.
         """
-        columns = places(self.languages, languages)
-        everything = len(columns) == len(self.languages) and self.segmenter.covers
-        mask = None if everything else self.token_membership.union(columns)
-        return self._subset(columns, mask, name)
-
-    def full(self, name: str | None = None) -> Subtokenizer:
-        """T as a tokenizer; of a tokenizer that was learned, the subset of all languages."""
-        return self._subset(range(len(self.languages)), None, name)
-
-    def _subset(
-        self, columns: Sequence[int], mask: BoolArray | None, name: str | None
-    ) -> Subtokenizer:
-        return Subtokenizer(
-            self.segmenter.subset(self.token_membership, columns, mask),
-            languages=[self.languages[i] for i in columns],
-            parent_signature=self.signature,
-            name=name,
-            directory=self.directory,
+        tokens = (learned.specials, learned.token_data, learned.token_offsets)
+        segmenter: ModularSegmenter
+        if isinstance(learned, LearnedPieces):
+            scores = clamp_bytes(learned.scores, len(learned.specials))
+            pieces = PieceVocabulary(*tokens)
+            segmenter = ModularUnigram(pieces, UNIGRAM, scores, len(learned.languages))
+        else:
+            vocabulary = Vocabulary(*tokens)
+            rules = (vocabulary, pretokenizer, learned.merges, learned.merge_membership)
+            if token_counts is None:
+                segmenter = ModularMerges(*rules)
+            else:
+                segmenter = ModularFewestTokens(*rules, token_counts=token_counts)
+        return cls(
+            algorithm=algorithm,
+            languages=learned.languages,
+            k=k,
+            segmenter=segmenter,
+            token_membership=learned.token_membership,
+            settings=dict(settings or {}),
+            corpora=dict(corpora or {}),
+            budgets=dict(budgets or {}),
+            where="the learned tokenizer",
         )
 
-    def resolve(self, languages: str | Iterable[str]) -> set[str]:
-        """Languages as this tokenizer calls them.
-
-        Raises:
-            UsageError: an unknown one (names those there are), or none at all.
-        """
-        return resolve(self.languages, languages)
+    def learned(self) -> LearnedMerges:
+        """Return the result of learning, to continue from."""
+        return LearnedMerges(
+            languages=self.languages,
+            specials=self.vocabulary.specials,
+            token_data=self.vocabulary.data,
+            token_offsets=self.vocabulary.offsets,
+            merges=self.merges,
+            token_membership=self.token_membership,
+            merge_membership=self.merge_membership,
+        )
 
     def save(
         self, directory: str | Path, references: modular_directory.References | None = None
@@ -299,7 +299,7 @@ class ModularTokenizer(TokenizerMethods):
         modular_directory.save(place, *files, self._manifest(), references or {})
 
     def _manifest(self) -> Manifest:
-        """The manifest, without what it says of files."""
+        """Return the manifest, without the fields about files."""
         rows = zip(
             self.languages,
             self.token_membership.sizes().tolist(),
@@ -361,7 +361,7 @@ class ModularTokenizer(TokenizerMethods):
 
 
 def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
-    """Where in `known` the languages of `wanted` are, ascending; see `resolve`."""
+    """Return the places in `known` of the languages of `wanted`, ascending; see `resolve`."""
     chosen = resolve(known, wanted)
     return [i for i, language in enumerate(known) if language in chosen]
 
@@ -372,7 +372,7 @@ MODEL = "the model has no language"
 def resolve(
     known: Sequence[str], wanted: str | Iterable[str], what: str = "the tokenizer has no language"
 ) -> set[str]:
-    """The languages of `known` that `wanted` names, as such or by another code of theirs.
+    """Return the languages of `known` that `wanted` names, by any of their codes.
 
     `what` is said of others.
     """

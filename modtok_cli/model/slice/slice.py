@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from modtok_cli.model.slice.write import SliceReport
 
 _RUNS = (RUN, SLICE)
-_BOTH = (*_RUNS, MODEL)
+_MODELS = (*_RUNS, MODEL)
 
 
 def _kind(path: FilePath, values: Mapping[str, Any]) -> str | None:
@@ -80,7 +80,7 @@ def _unused(values: Mapping[str, Any]) -> Unused:
 @uses(_unused)
 def slice(
     run: Annotated[FilePath, option_of(Model, extended=True, kind_of=_kind)] = LATEST,
-    languages: Annotated[Languages | None, option_of(Langs, of=_BOTH)] = None,
+    languages: Annotated[Languages | None, option_of(Langs, of=_MODELS)] = None,
     *,
     inputs: Annotated[Languages | None, option_of(Inputs, of=_RUNS)] = None,
     outputs: Annotated[Languages | None, option_of(Outputs, of=_RUNS)] = None,
@@ -103,7 +103,7 @@ def slice(
     output: Output = None,
     step: Annotated[int | None, option_of(Step, of=_RUNS)] = None,
     dtype: Annotated[DtypeName | None, option_of(Dtype, of=_RUNS)] = None,
-    tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=_BOTH)] = None,
+    tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=_MODELS)] = None,
     data: Annotated[FilePath, option_of(Data, of=(MODEL,))] = "data",
     texts: Annotated[
         FilePath | Sequence[FilePath],
@@ -147,7 +147,7 @@ def slice(
         Option(
             "Open the result with transformers, and compare its logits with the model's.",
             flags="--verify/--no-verify",
-            of=_BOTH,
+            of=_MODELS,
         ),
     ] = True,
     force: Force = False,
