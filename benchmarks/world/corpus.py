@@ -3,12 +3,14 @@
 data/<lang>.jsonl              documents
 tasks/mcq/facts-*/<lang>.jsonl questions in three tasks by `text.STATED_BY`, with a task.yaml
 tasks/mt/dev.tsv, test.tsv     the same sentences in every language, quoted nowhere in data/
+tasks/sum/<lang>.jsonl         with --summaries: further texts and the facts in them
 world.json                     settings, and every fact with the languages that state it
 """
 
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import count, islice
 from pathlib import Path
 
 import orjson
@@ -48,6 +50,7 @@ class WorldSettings:
             another language.
         synonyms: further words for each concept, which other documents use.
         sentences: parallel sentences to test with; a tenth as many are examples.
+        summaries: share of documents without quotations that end with a summary.
     """
 
     seed: int = 0
@@ -61,6 +64,7 @@ class WorldSettings:
     foreign: float = 0.03
     synonyms: int = 6
     sentences: int = 100
+    summaries: float = 0.0
 
 
 def write_world(output: Path, settings: WorldSettings) -> None:
@@ -84,6 +88,8 @@ def write_world(output: Path, settings: WorldSettings) -> None:
             place.mkdir(parents=True)
         for code, tongue in tongues.items():
             write_documents(beside / "data" / f"{code}.jsonl", code, settings, "documents")
+            if settings.summaries:
+                _write_summaries(beside / "tasks/sum", code, settings)
             rows = questions(world, tongue, seed=settings.seed)
             for group, place in tasks.items():
                 own = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
@@ -100,11 +106,31 @@ def write_world(output: Path, settings: WorldSettings) -> None:
 
 def write_documents(file: Path, code: str, settings: WorldSettings, draws: str) -> None:
     """Write the documents of a language; other `draws` give other documents of the same world."""
+    writer = _writer(code, settings)
+    draw = random.Random(f"{settings.seed} {draws} {code}")
+    with open(file, "wb") as lines:
+        for _ in range(settings.documents):
+            lines.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
+
+
+def _write_summaries(place: Path, code: str, settings: WorldSettings) -> None:
+    """Texts with summaries: as many to test with as sentences, a tenth as many as examples."""
+    place.mkdir(parents=True, exist_ok=True)
+    writer, draw = _writer(code, settings), random.Random(f"{settings.seed} summaries {code}")
+    made = (writer.summarized(draw) for _ in count())
+    pairs = ({"document": text, "summary": summary} for text, summary in made if summary)
+    for name, number in ((code, settings.sentences), (f"{code}.train", settings.sentences // 10)):
+        rows = [orjson.dumps(pair) + b"\n" for pair in islice(pairs, number)]
+        (place / f"{name}.jsonl").write_bytes(b"".join(rows))
+
+
+def _writer(code: str, settings: WorldSettings) -> Writer:
+    """The writer of documents in a language."""
     tongues, world = languages(settings.seed, settings.languages), _world(settings)
     # A sentence is known by its form in the first language.
     first = tongues[settings.languages[0]]
     tests = _parallel(world, settings).values()
-    writer = Writer(
+    return Writer(
         world,
         tongues,
         code,
@@ -115,11 +141,8 @@ def write_documents(file: Path, code: str, settings: WorldSettings, draws: str) 
         synonyms={each: tongue.synonyms(settings.synonyms) for each, tongue in tongues.items()}
         if settings.synonyms
         else {},
+        summaries=settings.summaries,
     )
-    draw = random.Random(f"{settings.seed} {draws} {code}")
-    with open(file, "wb") as lines:
-        for _ in range(settings.documents):
-            lines.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
 
 
 def _world(settings: WorldSettings) -> World:

@@ -113,6 +113,7 @@ class Writer:
         lines: most lines of a list of quotations, which has half as many at least.
         foreign: share of words of other texts that are of another language.
         synonyms: language → `Language.synonyms`, of which other texts use any.
+        summaries: share of other texts that end with a line `TL;DR: facts` (`summary`).
     """
 
     world: World
@@ -123,28 +124,40 @@ class Writer:
     lines: int = 8
     foreign: float = 0.0
     synonyms: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    summaries: float = 0.0
 
     def document(self, draw: random.Random) -> str:
         """A list of quotations, or a text about a person or a place."""
-        others = [code for code in self.languages if code != self.code]
+        others = self._others
         if others and draw.random() < self.quotes:
             return self._quotations(draw, self.languages[draw.choice(others)])
-        world, language = self.world, self.languages[self.code]
+        text, summary = self.summarized(draw)
+        if self.summaries and summary and draw.random() < self.summaries:
+            return f"{text}\nTL;DR: {summary}"
+        return text
+
+    def summarized(self, draw: random.Random) -> tuple[str, str]:
+        """A text about a person or a place, and the facts that it has, in their own order."""
+        world, language, others = self.world, self.languages[self.code], self._others
         subject = draw.choice((*world.people, *world.towns, *world.countries))
         facts = world.of(subject, self.code)
         people = (subject,) if subject in world.people else world.people
-        sentences = [tell_fact(fact, language) for fact in facts]
+        stated = [tell_fact(fact, language) for fact in facts]
         events = [draw_event(draw, people) for _ in range(draw.randint(2, 5))]
         told = [tell_event(event, self._varied(draw, event, language)) for event in events]
         if others and self.foreign:
-            words = sum(len(sentence.split()) for sentence in (*sentences, *told))
+            words = sum(len(sentence.split()) for sentence in (*stated, *told))
             share = self.foreign * words / len(told)
             for number, event in enumerate(events):
                 other = self.languages[draw.choice(others)]
                 told[number] = self._with_foreign(draw, event, other, share) or told[number]
-        sentences += told
+        sentences = stated + told
         draw.shuffle(sentences)
-        return " ".join([f"{subject}.", *sentences])
+        return " ".join([f"{subject}.", *sentences]), " ".join(stated)
+
+    @property
+    def _others(self) -> list[str]:
+        return [code for code in self.languages if code != self.code]
 
     def _varied(self, draw: random.Random, event: Event, language: Language) -> Language:
         """The language with any of its words for what happens in the event."""

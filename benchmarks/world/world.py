@@ -1,6 +1,7 @@
 """Sampling regimes in invented languages: text, curves of training and tested claims.
 
     python -m benchmarks world text OUTPUT [--seed N] [--documents N] [--quotes SHARE]
+            [--summaries SHARE]
     python -m benchmarks world study OUTPUT [--seeds 0,1,…] [--points 300,…] [--limit N]
 
 `text` writes a world (`benchmarks/world/README.md`), `study` trains and evaluates in several.
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--langs", type=codes_of, default=own.languages)
     parser.add_argument("--documents", type=int, default=own.documents)
     parser.add_argument("--quotes", type=float, default=own.quotes)
+    parser.add_argument("--summaries", type=float, default=own.summaries)
     parser.add_argument("--seeds", type=numbers, default=few.seeds)
     parser.add_argument("--regimes", type=codes_of, default=few.regimes)
     parser.add_argument("--points", type=numbers, default=few.points)
@@ -31,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     world = replace(
         own, seed=options.seed, languages=tuple(options.langs), documents=options.documents,
-        quotes=options.quotes,
+        quotes=options.quotes, summaries=options.summaries,
     )  # fmt: skip
     if options.what == "text":
         write_world(options.output, world)

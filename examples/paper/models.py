@@ -91,5 +91,6 @@ def mt(options: argparse.Namespace, run: Path, pairs: Sequence[str], infer: str)
 
 
 def from_english(options: argparse.Namespace) -> list[str]:
-    """Pairs en-bg, en-cs, ..."""
-    return [f"en-{language}" for language in options.langs if language != "en"]
+    """Pairs en-bg, en-cs, ...; from the first language if English is none of them."""
+    first = "en" if "en" in options.langs else options.langs[0]
+    return [f"{first}-{language}" for language in options.langs if language != first]
