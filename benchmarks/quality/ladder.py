@@ -8,13 +8,14 @@ in equal shares, for each size (a preset of `modtok pretrain`), tokenizer and se
 
 * bpe-seq, bpe-merge, superwords, fair: modular tokenizers of k tokens a language. Text is predicted
   over the tokens of its language (`--sampling none`), and one language is served by k rows.
-* baseline, parity: joint BPE and parity-aware BPE of the size of T of bpe-seq; small: joint BPE of
-  k tokens. Text is predicted over all tokens (`--sampling joint`).
+* T: that of bpe-seq; baseline, parity: joint BPE and parity-aware BPE of its size; small: joint BPE
+  of k tokens. Text is predicted over all tokens (`--sampling joint`).
 
 All runs of a size have the same number of floating-point operations in training: backbone,
 attention and the head over the active rows. The learning rate is constant after the warm-up, so
 that each evaluation is one of a run of that length. "Equal text" is the number of bytes that the
-run with the fewest bytes has read, by interpolation in the logarithm of bytes.
+run with the fewest bytes has read, by interpolation in the logarithm of bytes; a run whose first
+evaluation is after more bytes counts by that one.
 
 Tokenizers and runs are kept in WORK; the same call prints what is there and trains the rest. Prints
 JSON lines: each evaluation, then for each size and tokenizer the cost to serve one language (rows,
@@ -41,9 +42,9 @@ from modtok_cli.model.architecture.arithmetic import step_flops
 from modtok_cli.training.config import Config
 from modtok_cli.training.resolve import resolve
 
-TOKENIZERS = ("bpe-seq", "baseline", "bpe-merge", "superwords", "fair", "parity", "small")
-TOGETHER = ("baseline", "parity", "small")
-EVALUATIONS = {"baseline": 1, "parity": 1}
+TOKENIZERS = ("bpe-seq", "baseline", "bpe-merge", "superwords", "fair", "parity", "small", "T")
+TOGETHER = ("baseline", "parity", "small", "T")
+EVALUATIONS = {"baseline": 1, "parity": 1, "T": 1}
 """Evaluations of a run, for which others have 3: these read the least text, and need the last."""
 
 
@@ -71,7 +72,7 @@ class Ladder:
 
     def tokenizer(self, name: str) -> Path:
         """The directory of a tokenizer, learned at first."""
-        made = self.work / f"tokenizer-{name}"
+        made = self.work / f"tokenizer-{'bpe-seq' if name == 'T' else name}"
         if made.is_dir():
             return made
         k, data = self.options.k, self.options.corpus
@@ -182,8 +183,8 @@ def means(rows: Sequence[Mapping[str, Any]], languages: Sequence[str]) -> Iterat
                 bits = {}
                 for x in languages:
                     points = [(row["bytes"], row["bits_per_byte"][x]) for row in curve]
-                    value = at_step(points, point)
-                    assert value is not None, f"{tokenizer}: no evaluation before {point} bytes"
+                    value = at_step(points, max(point, points[0][0]))
+                    assert value is not None
                     bits[x] = value
                 found.setdefault(tokenizer, {})[seed] = {"mean": fmean(bits.values()), **bits}
             for tokenizer, seeds in found.items():

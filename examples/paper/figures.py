@@ -20,12 +20,19 @@ Panels = Mapping[str, str]
 NSL = {"NSL": "nsl", "tokens per character": "tokens_per_character"}
 
 
+def _name(field: str, value: Any) -> str:
+    """`tied`, `not tied`; the end of a path."""
+    if isinstance(value, bool):
+        return field if value else f"not {field}"
+    return Path(str(value)).name
+
+
 def _values(rows: Sequence[Row], field: str, by: Sequence[str], x: str) -> dict[str, Any]:
     """Series → point or label → values."""
     found: dict[str, Any] = {}
     for row in rows:
-        named = [row[name] for name in by if row.get(name) is not None]
-        series = ", ".join(Path(str(each)).name for each in named) or field
+        named = [_name(name, row[name]) for name in by if row.get(name) is not None]
+        series = ", ".join(named) or field
         value = row.get(field)
         is_whole = x in row or not isinstance(value, dict)
         points = [(row.get(x), value)] if is_whole else value.items()
