@@ -241,8 +241,9 @@ class InitialModel:
             )  # fmt: skip
 
     def new_rows(self, new: ModularTokenizer) -> torch.Tensor:
-        """Which tokens the model does not have; (V,) bool."""
-        return torch.from_numpy(self._spelling(new, "input", encode=False).lengths == 0)
+        """Which tokens the model does not have, or by transplant only; (V,) bool."""
+        found = self._spelling(new, "input", encode=False)
+        return torch.from_numpy(token_rows.made_rows(self.directory, found))
 
     def as_json(self, new: ModularTokenizer) -> dict[str, Any]:
         """The record in the config.json of the run; `trained_rows` reads the rows."""
@@ -268,7 +269,7 @@ class InitialModel:
                 model.optimizer.set_steps(0)
         except ModtokError as error:
             raise ModtokError(error.what, where=error.where or where) from error
-        carried = int((~self.new_rows(new)).sum())
+        carried = int((self._spelling(new, "input", encode=False).lengths > 0).sum())
         tokens = vocabulary_of(self.directory.tokenizer, where)
         kept = self._spelling(new, [*model.tables][-1], encode=False).ids
         filler = {*range(self.directory.vocab_size)}.difference(tokens.values(), kept.tolist())

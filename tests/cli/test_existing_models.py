@@ -127,7 +127,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --in fr -o part", "--in is for runs and slices of runs, not"),
         ("slice data --text data/fr.txt --langs fr -o part", "data: is not a run"),
         ("eval bpb model news.fr.txt --infer fr", "model"),
-        ("transplant model --errors skip -o part", "without --fit or --report: omit --errors"),
+        ("transplant model --errors skip -o part", "without --distill or --report: omit --errors"),
         (
             "export model -t adopted --step 4",
             "model: --step is for runs, not",

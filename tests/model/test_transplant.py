@@ -15,9 +15,9 @@ from helpers.external_models import build
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.model.architecture.token_rows import PEFT
 from modtok_cli.model.hf.fit_outputs import FitText, first_only, logit_offsets
 from modtok_cli.model.hf.model_files import framed
-from modtok_cli.model.hf.peft_settings import PEFT
 from modtok_cli.model.hf.transplant import transplant
 from modtok_cli.model.slice.slice import slice as slice_model
 from modtok_cli.tokenizer.open import open_tokenizer

@@ -1,12 +1,22 @@
 """Which rows of a model directory the tokens of another tokenizer get."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.read_file import read_object
 from modtok_cli.model.architecture.stored_model import HfDirectory
 from modtok_cli.tokenizer.adopted.segmenter import Library
 from modtok_cli.tokenizer.segmenters.interface import Segmenter
 from modtok_cli.tokenizer.spelling import Spelling, spell_by_merges
+
+PEFT = "modtok-peft.json"
+"""File with the arguments of `peft.LoraConfig`. Not PEFT's own name: transformers would look for an
+adapter."""
+TRAINABLE = "trainable_token_indices"
+"""Its field: module → ids of the tokens whose rows `modtok transplant` made."""
 
 # Special tokens that start or end a text, by table: the model reads one and predicts the other.
 _ENDS = {
@@ -50,6 +60,18 @@ def with_end(model: HfDirectory, found: Spelling, end: int, table: str) -> Spell
     index = model.token_id(*_ENDS[table])
     given = index is None or found.lengths[end]
     return found if index is None or given else found.spelled_by(end, index)
+
+
+def made_rows(model: HfDirectory, found: Spelling) -> BoolArray:
+    """Which tokens have no row in a model, or one that `modtok transplant` made; (V,) bool."""
+    made: BoolArray = found.lengths == 0
+    if (model.path / PEFT).is_file():
+        modules = read_object(model.path / PEFT).get(TRAINABLE)
+        lists = modules.values() if isinstance(modules, Mapping) else ()
+        ids = {index for each in lists if isinstance(each, list) for index in each}
+        same = np.flatnonzero(found.lengths == 1)
+        made[same] = [index in ids for index in found.ids[found.offsets[same]].tolist()]
+    return made
 
 
 def _shared_ids(model: HfDirectory, new: Library) -> int | None:

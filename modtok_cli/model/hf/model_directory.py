@@ -30,6 +30,7 @@ from modtok_cli.model.architecture.stored_model import (
     refuse_adapter,
 )
 from modtok_cli.model.architecture.stored_tensors import StoredTensor
+from modtok_cli.model.architecture.token_rows import PEFT
 from modtok_cli.model.hf.model_check import check_slice
 from modtok_cli.model.hf.model_files import (
     ADDED_TOKENS,
@@ -42,7 +43,7 @@ from modtok_cli.model.hf.model_files import (
     with_ids,
     write_object,
 )
-from modtok_cli.model.hf.peft_settings import PEFT, renumbered
+from modtok_cli.model.hf.peft_settings import renumbered
 from modtok_cli.model.hf.quantized_tables import SIZES, is_quantized, row_parts, with_rows
 from modtok_cli.model.hf.token_tensors import TokenAxis, TokenTensors, size_fields
 from modtok_cli.model.hf.weight_files import Cut, cut_tensor, fingerprint, rewrite

@@ -7,12 +7,8 @@ from typing import Any
 
 from modtok_cli.model.architecture.complete import model_class
 from modtok_cli.model.architecture.stored_model import HfDirectory, open_config
+from modtok_cli.model.architecture.token_rows import PEFT, TRAINABLE
 from modtok_cli.model.hf.model_files import write_object
-
-PEFT = "modtok-peft.json"
-"""File with the arguments of `peft.LoraConfig`. Not PEFT's own name: transformers would look for an
-adapter."""
-_TOKENS = "trainable_token_indices"
 
 
 def is_output(name: str) -> bool:
@@ -38,7 +34,7 @@ def write_peft(directory: Path, tables: Sequence[str], rows: Sequence[int]) -> N
         "r": 16,
         "lora_alpha": 32,
         "target_modules": "all-linear",
-        _TOKENS: dict.fromkeys(modules, rows),
+        TRAINABLE: dict.fromkeys(modules, rows),
     }
     write_object(directory / PEFT, settings)
 
@@ -46,14 +42,14 @@ def write_peft(directory: Path, tables: Sequence[str], rows: Sequence[int]) -> N
 def renumbered(settings: Mapping[str, Any], new_of: Mapping[int, int]) -> dict[str, Any]:
     """The settings for the tokens that a slice keeps, by their new ids.
 
-    >>> renumbered({"r": 16, _TOKENS: {"embed_tokens": [4, 7]}}, {7: 2})
+    >>> renumbered({"r": 16, TRAINABLE: {"embed_tokens": [4, 7]}}, {7: 2})
     {'r': 16, 'trainable_token_indices': {'embed_tokens': [2]}}
     """
-    tokens = settings.get(_TOKENS)
+    tokens = settings.get(TRAINABLE)
     if not isinstance(tokens, Mapping):
         return dict(settings)
     kept = {
         module: [new_of[index] for index in ids if index in new_of]
         for module, ids in tokens.items()
     }
-    return {**settings, _TOKENS: kept}
+    return {**settings, TRAINABLE: kept}

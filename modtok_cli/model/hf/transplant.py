@@ -1,8 +1,8 @@
 """`modtok transplant`: a model directory of transformers with another vocabulary.
 
 Each row of the embedding tables is copied from the same token of the old vocabulary, or made of the
-rows of the old tokens that spell it. Output rows may be fitted to text (`fit_outputs`). All other
-weights are copied.
+rows of the old tokens that spell it. These may be trained on text (`distill_rows`), or output rows
+fitted to it (`fit_outputs`). All other weights are copied.
 """
 
 from __future__ import annotations
@@ -59,12 +59,15 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 if TYPE_CHECKING:
     import torch
 
+    from modtok_cli.model.hf.distill_rows import DistillText, Recipe
     from modtok_cli.model.hf.fit_outputs import FitText
 
 # Fields of tokenizer_config.json that do not depend on the vocabulary.
 _KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
 # Not copied: what describes the old vocabulary.
 _OLD = {"README.md", "special_tokens_map.json"}
+# Of --distill, by default.
+_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,11 @@ class TransplantReport(WrittenModel):
 
 
 def _unused(values: Mapping[str, Any]) -> Unused:
-    if not (values.get("fit") or values.get("report")):
+    if not values.get("distill"):
+        yield ["steps"], "there are no steps without --distill"
+    if not (values.get("distill") or values.get("fit") or values.get("report")):
         report = " or --report" if IN_COMMAND.get() else ""
-        yield options_of(Reading), f"no text is read without --fit{report}"
+        yield options_of(Reading), f"no text is read without --distill{report}"
 
 
 @public
@@ -113,6 +118,26 @@ def transplant(
             accepts=PATHS,
         ),
     ] = (),
+    distill: Annotated[
+        FilePath | Sequence[FilePath],
+        Option(
+            "Train rows of new tokens on this text: they get the hidden states that the model has "
+            "for the old spelling. Repeatable.",
+            kind=list[str],
+            metavar="TEXT",
+            accepts=PATHS,
+        ),
+    ] = (),
+    steps: Annotated[
+        int | None,
+        Option(
+            "Number of optimizer steps of --distill, of 1,024 tokens.",
+            metavar="N",
+            default=_STEPS,
+            low=1,
+            high=1 << 48,
+        ),
+    ] = None,
     reading: Reading = Reading(),
     force: Force = False,
     progress: Progress = SILENT,
@@ -121,9 +146,13 @@ def transplant(
 
     Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
     rows of the tokens that spell it. With `fit`, output rows are fitted to the counts of tokens in
-    a text. Special tokens that the model's files name are kept, with new ids. The result needs
-    some training: see modtok pretrain --init-from. `modtok-peft.json` beside it has the arguments
-    of peft.LoraConfig that train the new rows and adapters.
+    a text. With `distill`, the model reads a text in both spellings, and the rows that are not
+    copied are trained: input rows so that hidden states are those of the old spelling, output rows
+    to predict the next token. Other weights stay; a killed run resumes.
+
+    Special tokens that the model's files name are kept, with new ids. The result needs some
+    training: see modtok pretrain --init-from. `modtok-peft.json` beside it has the arguments of
+    peft.LoraConfig that train the new rows and adapters.
 
     The result has the ids of `tokenizer`; the special tokens follow them. If the model's
     tokenizer begins or ends every text with a token, the new one does too. Weights are streamed;
@@ -158,11 +187,20 @@ def transplant(
         from modtok_cli.model.hf.fit_outputs import FitText
 
         fit_text = FitText(texts, reading)
-    return _Transplant(Path(model), new).write(place, fit_text, progress)
+    made = _Transplant(Path(model), new)
+    if is_path(distill) or distill:
+        from modtok_cli.model.hf.distill_rows import DistillText, Recipe
+
+        made.distill = DistillText([str(text) for text in text_paths(distill)], reading)
+        made.recipe = Recipe(steps or _STEPS)
+    return made.write(place, fit_text, progress)
 
 
 class _Transplant:
     """The new vocabulary of a model: ids, spellings and files."""
+
+    distill: DistillText | None = None
+    recipe: Recipe | None = None
 
     def __init__(self, path: Path, new: Subtokenizer) -> None:
         self.path, self.new = path, new
@@ -224,6 +262,8 @@ class _Transplant:
         stored = {name: source.tensors[name] for name in self._table_names()}
         tables = {name: self._table(name) for name in stored}
         matrices = [name for name, table in tables.items() if table.ndim == 2]  # not biases
+        if self.distill is not None:
+            tables |= self._distilled({name: tables[name] for name in matrices}, output, progress)
         with atomic_directory(output) as beside:
             total = rewrite(source, beside, self._new_tensors(tables))
             for name, config in source.configs.items():
@@ -292,6 +332,39 @@ class _Transplant:
                 self._rows(old, spelling), self._rows(old, first_only(spelling)), FIRST
             )
         return (rows + offsets[:, None] * measure(path, fit)).to(table.dtype)
+
+    def _distilled(
+        self, tables: Mapping[str, torch.Tensor], output: Path, progress: Progress
+    ) -> dict[str, torch.Tensor]:
+        """The tables of rows with trained ones for tokens that several old tokens spell."""
+        from modtok_cli.model.hf.distill_rows import Distillation, Rows
+        from modtok_cli.model.hf.hf_source import HfSource
+
+        assert self.distill is not None
+        assert self.recipe is not None
+        of = {name: "outputs" if is_output(name) else "inputs" for name in tables}
+        if sorted(of.values()) not in (["inputs"], ["inputs", "outputs"]):
+            raise UsageError(
+                f"has the tables {', '.join(tables)}, --distill trains one of inputs and outputs",
+                where=self.path,
+                remedy="leave --distill out",
+            )
+        distillation = Distillation(
+            HfSource(self.path), self.new, self.spellings["input"], self.recipe
+        )
+        trained = distillation.trained
+        given = {of[name]: table[trained].float() for name, table in tables.items()}
+        first = Rows(given["inputs"], given.get("outputs", given["inputs"]))
+        rows, seen = distillation.run(first, self.distill, output, progress)
+        unseen = len(seen) - int(seen.sum())
+        if unseen:
+            progress.note(
+                f"{unseen:,} of {len(seen):,} new tokens do not occur in the text that was read: "
+                "their rows are the means of the rows that spell them"
+            )
+        for name, table in tables.items():
+            table[trained[seen.numpy()]] = getattr(rows, of[name])[seen].to(table.dtype)
+        return dict(tables)
 
     def _table_names(self) -> list[str]:
         """The tables, and biases of outputs."""
