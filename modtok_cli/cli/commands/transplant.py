@@ -19,7 +19,7 @@ COLUMNS = parse_columns("part, bytes=new:bytes, full_bytes=before:bytes, saved:r
     modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/
     # better output rows, fitted to text of these languages
     modtok transplant model/ -t tokenizer@fr,en -o new/ --fit fr.txt --fit en.txt
-    # better rows of a tokenizer that bpe-seq --append made, distilled from the model
+    # better rows of new tokens, distilled from the model itself
     modtok transplant model/ -t grown -o new/ --distill fi.jsonl --steps 100
     # tokens and bits per byte of a text, before and after
     modtok transplant model/ -t tokenizer@fr,en -o new/ --report fr.txt
