@@ -288,8 +288,7 @@ class Rewriting(PreTokenizer):
             parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
         super().__init__(_MARK.join(parts), base.pattern, base.splitter, base.llama_cpp)
         self._whole = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
-        if how:
-            self.rewrite = REWRITES[how]
+        self.rewrite = REWRITES[how] if how else base.rewrite
         if whole:
             self.is_whole = self._contains
 

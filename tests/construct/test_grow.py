@@ -136,6 +136,32 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
             assert not len(own.segmenter.unreachable_tokens())
 
 
+def test_text_is_normalized_before_it_is_counted(tmp_path: Path) -> None:
+    """By the file's own normalizer: the new tokens are those that it lets the library make."""
+    document = published("gpt2")
+    document["normalizer"] = {
+        "type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}],
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_bytes(orjson.dumps(document))
+    lines = [f"TALOSSANI ON \ufb01ksu {number} Talossani" for number in range(400)]
+    held = [line for line in lines if crc32(line.encode()) % 10 == 0]
+    (tmp_path / "fi.txt").write_text("\n".join(lines), "utf-8")
+    report = bpe_seq(
+        append="fi", tokenizer=tmp_path, output=tmp_path / "grown", k=8, data=tmp_path / "fi.txt"
+    )
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "grown" / "tokenizer.json"))
+    old = tokenizers.Tokenizer.from_str(orjson.dumps(document).decode())
+    new = sorted(library.get_vocab().keys() - old.get_vocab().keys())
+    assert len(new) == 8
+    assert "talossani" in new
+    assert not re.search("[A-Z]", "".join(new))
+    words = sum(len(line.split()) for line in held)
+    assert words
+    for name, each in (("before", old), ("whole", library)):
+        count = sum(len(each.encode(line, add_special_tokens=False).ids) for line in held)
+        assert report.lines[0][f"tokens_per_word_{name}"] == round(count / words, 3)
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "digits"),
     [("gpt2", "apart", "7654"), ("gpt2", "joined", "7654"), ("gpt2", "apart", "७६५४"),
@@ -306,7 +332,7 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
     assert len(library.encode("PAD", add_special_tokens=False).ids) > 1
     for name, options, message in (
         ("unigram", {}, "Unigram tokenizer has no merges to go on from"),
-        ("words", {}, "type 'WordPiece' cannot be restricted"),
+        ("words", {}, "'WordPiece' cannot be restricted.* takes the longest token"),
         ("odd", {}, "how it splits text into words is not known"),
         ("pad", {}, "special token 'PAD' must go into model.vocab .* for the word in text"),
         ("gpt2", {"k": None}, "grows by a number of tokens"),

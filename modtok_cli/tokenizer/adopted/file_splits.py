@@ -19,13 +19,24 @@ _PROBE = (
 
 
 class LibrarySplits(CalledPreTokenizer):
-    """Splits as the library does; `document` is the file, of BPE of bytes."""
+    """Splits as the library does; `document` is the file, of BPE of bytes.
 
-    def __init__(self, document: Mapping[str, Any], where: str) -> None:
+    With `normalizes`, documents are changed before, by the file's normalizer.
+    """
+
+    def __init__(self, document: Mapping[str, Any], where: str, *, normalizes: bool) -> None:
         frame = {**document, "added_tokens": [], "post_processor": None, "decoder": None}
         frame["model"] = {"type": "BPE", "vocab": {}, "merges": []}
-        self._library = library_tokenizer(orjson.dumps(frame), where).pre_tokenizer
-        super().__init__(f"library-{digest(orjson.dumps(document['pre_tokenizer']))}", "")
+        whole = library_tokenizer(orjson.dumps(frame), where)
+        self._library, self._normalizer = whole.pre_tokenizer, whole.normalizer
+        parts = [document["normalizer"], document["pre_tokenizer"]][not normalizes :]
+        super().__init__(f"library-{digest(*map(orjson.dumps, parts))}", "")
+        if normalizes:
+            self.rewrite = self._normalized
+
+    def _normalized(self, document: bytes) -> bytes:
+        text: str = self._normalizer.normalize_str(document.decode("utf-8", "replace"))
+        return text.encode()
 
     def words(self, text: str) -> list[tuple[str, tuple[int, int]]]:
         """The spelling of each word, and where it is."""
@@ -52,16 +63,17 @@ class LibrarySplits(CalledPreTokenizer):
 
 
 def file_splits(document: Mapping[str, Any], where: str) -> PreTokenizer | None:
-    """How a file splits text, where no pre-tokenizer of ours does; None if it changes text too."""
+    """How a file normalizes and splits text, where no pre-tokenizer of ours does; None if its
+    words are not the text."""
     normalizer = document.get("normalizer")
     steps = normalizer.get("normalizers") if isinstance(normalizer, Mapping) else None
     steps = [normalizer] if steps is None else steps
     how = {"[null]": "", "[]": "", '[{"type":"NFC"}]': "nfc"}.get(orjson.dumps(steps).decode())
-    if how is None or not isinstance(document.get("pre_tokenizer"), Mapping):
+    if not isinstance(document.get("pre_tokenizer"), Mapping):
         return None
-    splits = LibrarySplits(document, where)
+    splits = LibrarySplits(document, where, normalizes=how is None)
     if not splits.covers():
         return None
     added = document.get("added_tokens") or ()
     whole = tuple(token["content"] for token in added if not token.get("special"))
-    return rewriting(splits, how, whole)
+    return rewriting(splits, how or "", whole)

@@ -50,7 +50,8 @@ def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
         raise UsageError(
             f"a tokenizer of type '{kind}' cannot be restricted",
             where=where,
-            remedy="BPE and Unigram tokenizers can",
+            remedy="BPE and Unigram can; WordPiece takes the longest token of a word, so that each "
+            "new one changes words of other languages",
         )
     if not isinstance(model.get("vocab"), dict if kind == "BPE" else list):
         raise ModtokError("field 'model.vocab' is damaged", where=where)
