@@ -275,5 +275,5 @@ def bpe_seq(
     text = TrainingText(languages, how, how.get("memory"))
     destination = Destination.of(how, append)
     if append is not None and destination.tokenizer and is_published(destination.tokenizer):
-        return grow_published(options, text, destination)
+        return grow_published("bpe-seq", options, text, destination)
     return construct(SequentialBpe, options, text, destination)

@@ -1,5 +1,7 @@
 """Published tokenizers grow: sequential BPE goes on from the merges of a `tokenizer.json`.
 
+(Unigram: `grow_pieces`.)
+
 Ids and merges of the file stay as they are. Words of a new language are segmented by the file,
 the most frequent pairs are merged, and the new merges follow the merges of the file: they have a
 lower rank than all of it. A new merge never makes an old token, so that the tokens of each
@@ -24,7 +26,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
-from modtok_cli.construct.held_out import HeldOut, row_of, segmented, split_only
+from modtok_cli.construct.grow_pieces import grown_by_pieces
+from modtok_cli.construct.held_out import HeldOut, occurrences, row_of, segmented, split_only
 from modtok_cli.construct.outputs import prove_unchanged
 from modtok_cli.construct.request import BuildReport, Destination, LearnerOptions, TrainingText
 from modtok_cli.learn.merges import MAX_UNSPACED, GlobalMerges, grow
@@ -68,9 +71,11 @@ def is_published(path: Path) -> bool:
 
 
 def grow_published(
-    options: LearnerOptions, text: TrainingText, destination: Destination
+    algorithm: str, options: LearnerOptions, text: TrainingText, destination: Destination
 ) -> BuildReport:
     """Add languages to a published tokenizer, `options.k` new tokens for each.
+
+    `algorithm`: "bpe-seq" for BPE, "unigram-merge" for Unigram.
 
     Raises:
         UsageError: a tokenizer that cannot grow, no number of tokens, or a language that it has.
@@ -78,7 +83,7 @@ def grow_published(
     _refuse_others(options, text, destination)
     source, output, k = destination.source, destination.path, options.k
     progress = text.progress
-    max_unspaced = options.values["max_unspaced"]
+    max_unspaced = options.values.get("max_unspaced")
     if max_unspaced is None:
         max_unspaced = MAX_UNSPACED
     if k is None or options.budgets:
@@ -94,7 +99,11 @@ def grow_published(
     base = _base(source, options.specials)
     assert isinstance(base.segmenter, ModularLibrary)
     file, first = base.segmenter.file, _first_id(base, source)
-    pretokenizer = _splits(file)
+    if file.is_bpe != (algorithm == "bpe-seq"):
+        other = "bpe-seq" if file.is_bpe else "unigram-merge"
+        raise UsageError(f"is a {'BPE' if file.is_bpe else 'Unigram'} tokenizer", where=source,
+                         remedy=f"modtok {other} --append")  # fmt: skip
+    pretokenizer = _splits(file) if file.is_bpe else file.pretokenizer
     if left_out := ignored_settings({**file.document, "model": {}}):
         progress.warn(f"{source}: left out: {', '.join(left_out)}")
     files = language_files(text.data, destination.append, text.reading, progress=progress)
@@ -122,7 +131,12 @@ def grow_published(
                 f"of {source}"
             )
         counts = split
-        grown, line, used = _grown(file, name, counts, k, max_unspaced, first, progress)
+        if file.is_bpe:
+            merges = _learned(file, name, counts, k, max_unspaced, progress)
+            grown, new = extended(file, merges, first), len(merges)
+        else:
+            grown, new = grown_by_pieces(file, name, counts, k, progress)
+        line, used = _row(file, grown, name, counts, new, k, progress)
         held = HeldOut.read(files[name], text.reading.of(name), pretokenizer)
         line |= row_of(name, held, (file, grown), counts, progress)
         file, first = grown, grown.size
@@ -131,7 +145,7 @@ def grow_published(
     tokenizer = of_masks(
         file,
         _padded(columns, file.size),
-        algorithm="bpe-seq",
+        algorithm=algorithm,
         k=k,
         settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
         corpora=corpora,
@@ -218,7 +232,7 @@ def _first_id(base: ModularTokenizer, source: Path) -> int:
     """
     assert isinstance(base.segmenter, ModularLibrary)
     file, rows = base.segmenter.file, base.settings.get(ADOPTED_ROWS)
-    if file.added.any() or base.algorithm == "bpe-seq":
+    if file.added.any() or base.algorithm != "adopt":
         return file.size
     if rows is None:
         raise UsageError(
@@ -235,9 +249,6 @@ def _splits(file: TokenizerFile) -> PreTokenizer:
     remedy = "learn another tokenizer and give it to the model: modtok transplant"
     if has_model(file.document):
         remedy = f"grow the tokenizer.json of the same model, or {remedy}"
-    if not file.is_bpe:
-        raise UsageError("a Unigram tokenizer has no merges to go on from", where=file.where,
-                         remedy=remedy)  # fmt: skip
     form, found = file.form, None
     if form.is_native and not form.pretokenizer.name.startswith(NONE.name):
         found = form.pretokenizer
@@ -252,23 +263,17 @@ def _splits(file: TokenizerFile) -> PreTokenizer:
     return found
 
 
-def _grown(
+def _row(
     file: TokenizerFile,
+    grown: TokenizerFile,
     language: str,
     counts: WordCounts,
+    new: int,
     k: int,
-    max_unspaced: int,
-    first: int,
     progress: Progress,
-) -> tuple[TokenizerFile, dict[str, Any], BoolArray]:
-    """Add the tokens of a language from the id `first` on; with a row, and the tokens it uses."""
-    merges = _learned(file, language, counts, k, max_unspaced, progress)
-    grown = extended(file, merges, first)
-    ids, _ = segmented(Library(grown), counts)
-    used = np.zeros(grown.size, dtype=np.bool_)
-    used[ids] = True
-    used = grown.closed(used)
-    new = len(merges)
+) -> tuple[dict[str, Any], BoolArray]:
+    """A row of the report on a language, and the tokens that it uses, (V,) bool."""
+    used = grown.closed(occurrences(Library(grown), counts) > 0)
     if new < k:
         progress.warn(
             f"{language}: the text gives {new:,} new tokens, not {k:,}; "
@@ -281,7 +286,7 @@ def _grown(
         "new_tokens": new,
         "total": grown.size,
     }
-    return grown, line, used
+    return line, used
 
 
 def _learned(

@@ -20,6 +20,7 @@ from modtok_cli.text.scripts import word_total
 from modtok_cli.text.table_files import is_table
 from modtok_cli.tokenizer.adopted.segmenter import Library
 from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 _ONE_OF, _MOST = 10, 32 << 20
 """One document of so many is held out, in so many bytes of text."""
@@ -72,11 +73,10 @@ class HeldOut:
             if place < len(counts) and word_at(place) == word:
                 others[place] = counts.counts[place] > count
         part = counts.where(others)
-        used = np.zeros(grown.size, dtype=np.bool_)
-        used[segmented(Library(grown), part)[0]] = True
+        used = occurrences(Library(grown), part) > 0
         segmenters = Library(file), Library(grown), Library(grown, grown.closed(used))
-        tokens = (np.diff(segmented(each, self.counts)[1]) for each in segmenters)
-        return tuple(round(int(each @ self.counts.counts) / self.words, 3) for each in tokens)
+        tokens = (int(occurrences(each, self.counts).sum()) for each in segmenters)
+        return tuple(round(each / self.words, 3) for each in tokens)
 
 
 def row_of(
@@ -105,6 +105,16 @@ def split_only(counts: WordCounts) -> WordCounts:
     if is_whole is None:
         return counts
     return counts.where(np.array([not is_whole(word) for word in counts.words()], dtype=np.bool_))
+
+
+def occurrences(segmenter: Library, counts: WordCounts) -> Int64Array:
+    """Return how often each token occurs in a text, (V,); of BPE in words as merges build them."""
+    if not segmenter.file.is_bpe:
+        return Subtokenizer(segmenter).token_occurrences(counts)
+    ids, offsets = segmented(segmenter, counts)
+    found = np.zeros(len(segmenter.vocabulary), dtype=np.int64)
+    np.add.at(found, ids, np.repeat(counts.counts, np.diff(offsets)))
+    return found
 
 
 def segmented(segmenter: Library, counts: WordCounts) -> tuple[Int32Array, Int64Array]:

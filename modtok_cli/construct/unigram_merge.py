@@ -13,10 +13,12 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_merge import members_of, united_rows
 from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.grow import grow_published, is_published
 from modtok_cli.construct.learner import LearnedTokenizer
 from modtok_cli.construct.parameters import (
     BudgetByLanguage,
     BuildOptions,
+    ExtendedTokenizer,
     FairShare,
     FairTexts,
     JournalSeconds,
@@ -252,6 +254,15 @@ def unigram_merge(
             high=2**31 - 1,
         ),
     ] = ITERATIONS,
+    append: Annotated[
+        parameters.Languages | None,
+        parameters.languages_option(
+            "Add languages to a published Unigram tokenizer; its ids and scores stay unchanged.",
+            "--append",
+            "appended",
+        ),
+    ] = None,
+    tokenizer: ExtendedTokenizer = None,
     references: LearnReferences = None,
     output: ModularOutput = None,
     journal_seconds: JournalSeconds = None,
@@ -263,6 +274,10 @@ def unigram_merge(
     over the text of all languages reestimates their probabilities. A compact tokenizer can be
     extracted for any subset of the languages. Without `languages`, all languages of the data are
     used. This is Algorithm 1 of the paper.
+
+    A published Unigram tokenizer (XLM-R, T5) grows: with `append`, `tokenizer` is its
+    tokenizer.json, the directory of a model, or the output of adopt, and `k` the number of new
+    pieces of each appended language, whose scores EM finds while those of the old pieces stay.
 
     Returns:
         A report, as `bpe_seq`; rows have tokens, tokens of one language, tokens at the floor
@@ -289,7 +304,19 @@ def unigram_merge(
     destination = Destination(
         output or "tokenizer",
         how.get("force"),
+        append=append,
+        tokenizer=tokenizer,
         references=references,
         journal_seconds=journal_seconds,
     )
-    return construct(UnitedUnigram, options, TrainingText(languages, how), destination)
+    text = TrainingText(languages, how)
+    if append is not None or tokenizer is not None:
+        if append is None or tokenizer is None or not is_published(destination.source):
+            raise UsageError(
+                "grows published tokenizers only",
+                where="--append",
+                remedy="give one with -t, or learn all languages again",
+            )
+        options.values["iterations"] = None if iterations == ITERATIONS else iterations
+        return grow_published("unigram-merge", options, text, destination)
+    return construct(UnitedUnigram, options, text, destination)

@@ -371,7 +371,12 @@ class OptimizerSettings(Declared, section="optimizer"):
         "Decay rate of the first moment of AdamW.", default=0.9, metavar="B", low=0, below=1
     )
     beta2: float = _key(
-        "Decay rate of the second moment of AdamW.", default=0.95, metavar="B", low=0, below=1
+        "Decay rate of the second moment of AdamW. Default: 0.95; 0.999 with --train rows, whose "
+        "moments then span the steps between two occurrences of a token.",
+        default=lambda run: 0.999 if run.train == "rows" else 0.95,
+        metavar="B",
+        low=0,
+        below=1,
     )
     eps: float = _key("Epsilon of AdamW.", default=1e-8, metavar="EPS", low=1e-30)
     weight_decay: float = option(

@@ -331,7 +331,7 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
     library.encode_special_tokens = True
     assert len(library.encode("PAD", add_special_tokens=False).ids) > 1
     for name, options, message in (
-        ("unigram", {}, "Unigram tokenizer has no merges to go on from"),
+        ("unigram", {}, "is a Unigram tokenizer; modtok unigram-merge --append"),
         ("words", {}, "'WordPiece' cannot be restricted.* takes the longest token"),
         ("odd", {}, "how it splits text into words is not known"),
         ("pad", {}, "special token 'PAD' must go into model.vocab .* for the word in text"),

@@ -18,6 +18,8 @@ from modtok_cli.construct.unigram_merge import unigram_merge
     modtok unigram-merge --iterations 0
     # equal weight for all languages, whatever the size of their text
     modtok unigram-merge --weights equal
+    # 8,000 Finnish pieces after those of a published tokenizer
+    modtok unigram-merge --append fi -t xlm-roberta/ -k 8000 -o grown
     """,
 )
 def show(call: Call, json: Json = False) -> None:

@@ -1,0 +1,206 @@
+"""Published Unigram tokenizers grow: new pieces after those of a `tokenizer.json`.
+
+Pieces, ids and scores of the file stay as they are. SentencePiece's trainer proposes pieces from
+the words of a language, as the file normalizes and splits them; their scores come from EM in which
+the probabilities of the old pieces are fixed. So a text of another language gets other ids only
+where a new piece occurs in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from math import exp, inf
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import Float64Array, flatten
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.membership import Membership
+from modtok_cli.base.progress import Progress
+from modtok_cli.learn.em import Expectation
+from modtok_cli.learn.monolingual_unigram import SPACE, learn_unigram
+from modtok_cli.learn.pieces import UNKNOWN, make_pieces
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import UNIGRAM
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.encoding.external import library_tokenizer
+
+_OVERTRAIN = 1.5
+"""Proposed pieces, as a multiple of the new ones."""
+_ROUNDS, _ITERATIONS = 3, 3
+"""Rounds of removal, and iterations of EM in each."""
+_FILLED = 1000.0
+"""How much lower than all pieces the score of an added token is that has to be among them."""
+
+_WORD = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")
+
+Scores = dict[str, float]
+
+
+class _Pieces:
+    """Segmentation of words into the pieces of greatest total score."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+        self.unknown = min(scores.values()) - 10.0  # as the library has it
+        self.longest = max(map(len, scores))
+
+    def segment(self, text: str, without: str = "") -> tuple[float, list[str]]:
+        """The score of the best segmentation, and its pieces, of which none is `without`."""
+        totals, starts = [0.0, *[-inf] * len(text)], [0] * (len(text) + 1)
+        for stop in range(1, len(text) + 1):
+            for start in range(max(0, stop - self.longest), stop):
+                piece = text[start:stop]
+                score = self.scores.get(piece, self.unknown if stop - start == 1 else -inf)
+                if totals[start] + score > totals[stop] and piece != without:
+                    totals[stop], starts[stop] = totals[start] + score, start
+        pieces, stop = [], len(text)
+        while stop:
+            pieces.append(text[starts[stop] : stop])
+            stop = starts[stop]
+        return totals[-1], pieces[::-1]
+
+
+def grown_by_pieces(
+    file: TokenizerFile, language: str, counts: WordCounts, k: int, progress: Progress
+) -> tuple[TokenizerFile, int]:
+    """The file with at most `k` new pieces of a language, and their number.
+
+    `counts` are of its text, in the pre-tokenizer of the file.
+
+    Raises:
+        UsageError: a file that does not split text, or whose ids leave no room.
+    """
+    words = _words(file, counts)
+    old = {str(name): float(score) for name, score in file.document["model"]["vocab"]}
+    proposed, table = _proposed(file, old, language, words, k, progress), _table(words)
+    while True:
+        new = _chosen(old, proposed, table, k) if proposed else {}
+        grown = extended(file, new)
+        odd = _displacing(file, grown, new)
+        if not odd:
+            return grown, len(new)
+        proposed = {name: score for name, score in proposed.items() if name not in odd}
+
+
+def _words(file: TokenizerFile, counts: WordCounts) -> Counter[str]:
+    """Words as the file's normalizer and pre-tokenizer make them, in which "▁" is a space."""
+    library = library_tokenizer(orjson.dumps(file.document), file.where)
+    splits = library.pre_tokenizer
+    words: Counter[str] = Counter()
+    for document, count in counts.pairs():
+        text = document.decode("utf-8", "replace")
+        if library.normalizer is not None:
+            text = library.normalizer.normalize_str(text)
+        # SentencePiece does not split text, but its pieces begin with a space or have none.
+        found = splits.pre_tokenize_str(text) if splits else ((w, 0) for w in _WORD.findall(text))
+        for word, _ in found:
+            words[word] += count
+    return words
+
+
+def _table(words: Mapping[str, int]) -> WordCounts:
+    ordered = sorted((word.replace(SPACE, " ").encode(), count) for word, count in words.items())
+    data, offsets = flatten([word for word, _ in ordered])
+    return WordCounts(data, offsets, np.array([count for _, count in ordered], np.int64), UNIGRAM)
+
+
+def _proposed(
+    file: TokenizerFile,
+    old: Scores,
+    language: str,
+    words: Mapping[str, int],
+    k: int,
+    progress: Progress,
+) -> Scores:
+    """Pieces that the file lacks, with the scores of a model of the language alone."""
+    segment = _Pieces(old).segment
+    used = {piece for word in words for piece in segment(word)[1]}
+    size = 257 + len(used) + round(_OVERTRAIN * k)
+    learned = learn_unigram(language, _table(words), size, [UNKNOWN], progress=progress)
+    pieces = [piece.decode().replace(" ", SPACE) for piece in learned.pieces()]
+    scores = learned.scores[learned.first :].tolist()
+    return {
+        piece: score
+        for piece, score in zip(pieces, scores, strict=True)
+        if piece not in file.ids and len(piece) > 1
+    }
+
+
+def _chosen(old: Scores, new: Scores, table: WordCounts, k: int) -> Scores:
+    """At most `k` of the new pieces: those whose removal costs most, in rounds; with scores."""
+    for left in range(_ROUNDS, -1, -1):
+        new, counts = _estimated(old, new, table)
+        pieces = _Pieces({**old, **new})
+        costs = {
+            name: counts[name] * (score - pieces.segment(name, without=name)[0])
+            for name, score in new.items()
+        }
+        # A piece that costs nothing is never reached.
+        ranked = sorted((name for name in new if costs[name] > 0), key=lambda name: -costs[name])
+        kept = max(k, round(len(ranked) * (k / len(new)) ** (1 / left))) if left else k
+        new = {name: new[name] for name in ranked[:kept]}
+    return new
+
+
+def _estimated(old: Scores, new: Scores, table: WordCounts) -> tuple[Scores, Scores]:
+    """Scores and expected counts of the new pieces, by EM with the old scores as they are."""
+    names, floor = [*old, *new], min(old.values())
+    spelled = {name.replace(SPACE, " ").encode(): name for name in names}  # "" has no name
+    spelled.pop(b"", None)
+    scores = np.array([old.get(name, new.get(name, floor)) for name in spelled.values()])
+    members = Membership.everywhere(len(spelled), 1)
+    bytes_only = np.full(256, floor - 10.0)
+    pieces = make_pieces(["new"], [UNKNOWN], [*spelled], scores, members, bytes_only)
+    expectation = Expectation(pieces, [table])
+    is_new = np.zeros(pieces.size, dtype=np.bool_)
+    is_new[pieces.first :] = [name in new for name in spelled.values()]
+    probabilities: Float64Array = np.exp(pieces.scores)
+    probabilities[0] = 0.0
+    for _ in range(_ITERATIONS):
+        expected, _ = expectation(probabilities)
+        share = expected[is_new] / expected.sum()
+        probabilities[is_new] = np.maximum(share, exp(floor))
+    found = [name for name in spelled.values() if name in new]
+    # SentencePiece stores scores as float32.
+    values = np.log(probabilities[is_new]).astype(np.float32).astype(np.float64)
+    values = np.maximum(values, floor)
+    return (
+        dict(zip(found, values.tolist(), strict=True)),
+        dict(zip(found, expected[is_new].tolist(), strict=True)),
+    )
+
+
+def extended(file: TokenizerFile, new: Scores) -> TokenizerFile:
+    """The file with new pieces, whose ids follow all others."""
+    model = file.document["model"]
+    rows = list(model["vocab"])
+    lowest = min(float(score) for _, score in rows) - _FILLED
+    for index in range(len(rows), file.size):  # ids of pieces are their places
+        if not file.names[index]:
+            raise UsageError(
+                f"id {index:,} has no token, and the ids of new pieces follow the last one",
+                where=file.where,
+                remedy="give the id an added token, such as <unused>",
+            )
+        rows.append([file.names[index], lowest])
+    rows += [[name, score] for name, score in new.items()]
+    document = {**file.document, "model": {**model, "vocab": rows},
+                "truncation": None, "padding": None}  # fmt: skip
+    return TokenizerFile(document, file.where)
+
+
+def _displacing(file: TokenizerFile, grown: TokenizerFile, new: Scores) -> set[str]:
+    """New pieces that the library does not reach, or that keep it from an old piece."""
+    before, after = (
+        library_tokenizer(orjson.dumps(each.document), each.where).model for each in (file, grown)
+    )
+    odd = {name for name in new if [each.value for each in after.tokenize(name)] != [name]}
+    for name, _ in file.document["model"]["vocab"]:
+        made = [each.value for each in after.tokenize(name)] if name else []
+        if len(made) > 1 and len(before.tokenize(name)) == 1:
+            odd.update(each for each in made if each in new)
+    return odd

@@ -1,0 +1,117 @@
+"""Published Unigram tokenizers grow: old ids, scores and texts stay, every new piece is reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import sentencepiece
+import tokenizers
+
+from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.grow_pieces import _Pieces
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.open import load
+
+DATA, NEW = SAMPLE / "data", 50
+LINES = {
+    name: (SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8").split("\n")[:40]
+    for name in ("en", "fi", "fr", "sw")
+}
+
+
+def scores_of(path: Path) -> dict[str, float]:
+    return dict(orjson.loads(path.read_bytes())["model"]["vocab"])
+
+
+@pytest.mark.parametrize("normalizer", [None, {"type": "NFKC"}])
+def test_a_unigram_tokenizer_grows(normalizer: dict | None, tmp_path: Path) -> None:
+    document = orjson.loads(external_tokenizer("unigram"))
+    document["normalizer"] = normalizer
+    (tmp_path / "tokenizer.json").write_bytes(orjson.dumps(document))
+    before = adopt(tmp_path, "en,fr", data=DATA, output=tmp_path / "adopted")
+    report = unigram_merge(
+        append="fi,sw", tokenizer=tmp_path / "adopted", data=DATA, output=tmp_path / "two", k=NEW
+    )
+    assert [row["new_tokens"] for row in report.lines] == [NEW, NEW]
+    whole, file = load(tmp_path / "two"), tmp_path / "two" / "tokenizer.json"
+    assert whole.languages == ("en", "fr", "fi", "sw")
+    library = tokenizers.Tokenizer.from_file(str(file))
+    library.encode_special_tokens = True
+    old, new = scores_of(tmp_path / "tokenizer.json"), scores_of(file)
+    assert old.items() <= new.items()
+    ids = tokenizers.Tokenizer.from_str(orjson.dumps(document).decode()).get_vocab()
+    assert ids.items() <= library.get_vocab().items()
+    added = [name for name in library.get_vocab() if name not in ids]
+    assert sorted(map(library.token_to_id, added)) == [*range(602, 602 + 2 * NEW)]
+    for name in added:
+        assert [token.value for token in library.model.tokenize(name)] == [name]
+        assert new[name] >= min(old.values())
+    for language, lines in LINES.items():
+        expected = [library.encode(line, add_special_tokens=False).ids for line in lines]
+        found = [each.tolist() for each in whole.encode_batch(lines)]
+        assert found == expected
+        first = [each.tolist() for each in before.encode_batch(lines)]
+        # A text gets other ids where it has a new piece, and nowhere else.
+        assert all(max(now) >= 602 for now, then in zip(found, first, strict=True) if now != then)
+        parts = [
+            [part.global_ids[each] for each in part.encode_batch(lines)]
+            for part in (before.subset("en,fr"), whole.subset("en,fr"))
+        ]
+        assert all(map(np.array_equal, *parts))
+        if language in ("fi", "sw"):
+            assert sum(map(len, found)) < 0.97 * sum(map(len, first))
+
+
+def test_a_sentencepiece_model_grows_for_both_libraries(tmp_path: Path) -> None:
+    lines = LINES["en"] + LINES["fr"]
+    data = sentencepiece_model(lines, vocab_size=500, model_type="unigram")
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    unigram_merge(append="fi", tokenizer=tmp_path, data=DATA, output=tmp_path / "grown", k=NEW)
+    whole = load(tmp_path / "grown")
+    proto = whole.full().segmenter.to_sentencepiece()
+    old, new = (sentencepiece.SentencePieceProcessor(model_proto=each) for each in (data, proto))
+    assert new.get_piece_size() == old.get_piece_size() + NEW
+    for index in range(old.get_piece_size()):
+        assert new.id_to_piece(index) == old.id_to_piece(index)
+        assert new.get_score(index) == old.get_score(index)
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "grown" / "tokenizer.json"))
+    for line in (line for lines in LINES.values() for line in lines):
+        ids = new.encode(line)
+        assert ids == whole.full().encode(line).tolist()
+        assert ids == library.encode(line, add_special_tokens=False).ids
+    assert any(max(new.encode(line)) >= old.get_piece_size() for line in LINES["fi"])
+
+
+def test_words_are_segmented_as_by_the_library() -> None:
+    document = orjson.loads(external_tokenizer("unigram"))
+    library = tokenizers.Tokenizer.from_str(orjson.dumps(document).decode())
+    pieces = _Pieces(dict(document["model"]["vocab"]))
+    words = {f"▁{word}" for lines in LINES.values() for line in lines for word in line.split()}
+    known = [word for word in sorted(words) if not {*word} - {*pieces.scores}]
+    assert len(known) > 500
+    for word in known:
+        assert pieces.segment(word)[1] == [each.value for each in library.model.tokenize(word)]
+
+
+def test_each_command_grows_its_own_kind(tmp_path: Path) -> None:
+    for name in ("unigram", "byte-level"):
+        (tmp_path / f"{name}.json").write_bytes(external_tokenizer(name))
+    rest = {"append": "fi", "data": DATA, "k": NEW, "output": tmp_path / "o"}
+    with pytest.raises(UsageError, match=r"is a Unigram tokenizer; modtok unigram-merge --append"):
+        bpe_seq(tokenizer=tmp_path / "unigram.json", **rest)
+    with pytest.raises(UsageError, match=r"is a BPE tokenizer; modtok bpe-seq --append"):
+        unigram_merge(tokenizer=tmp_path / "byte-level.json", **rest)
+    with pytest.raises(UsageError, match="grows published tokenizers only"):
+        unigram_merge(**rest)
+    with pytest.raises(UsageError, match=r"weights.* is not for a published tokenizer"):
+        unigram_merge(tokenizer=tmp_path / "unigram.json", weights={"fi": 2.0}, **rest)
+    with pytest.raises(UsageError, match=r"iterations.* is not for a published tokenizer"):
+        unigram_merge(tokenizer=tmp_path / "unigram.json", iterations=3, **rest)
+    assert not (tmp_path / "o").exists()
