@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -24,6 +25,7 @@ from helpers.worlds import END, write
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.public import ModtokWarning
+from modtok_cli.construct import held_out
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.reference.sequential_bpe import (
     Language,
@@ -33,7 +35,9 @@ from modtok_cli.reference.sequential_bpe import (
     segment,
 )
 from modtok_cli.reference.splitting import split
-from modtok_cli.text.pretokenizer import find_pretokenizer, split_json
+from modtok_cli.text.counts import count_documents
+from modtok_cli.text.pretokenizer import find_pretokenizer, restore_pretokenizer, split_json
+from modtok_cli.text.table_files import save_counts
 from modtok_cli.tokenizer.adopted.adopt import adopt
 from modtok_cli.tokenizer.open import load
 from modtok_cli.tokenizer.vocabulary import spell, unspell
@@ -412,21 +416,33 @@ def test_what_the_library_does_not_read_is_refused_before_learning(
         )
 
 
-@pytest.mark.parametrize("new", [1, NEW])
+@pytest.mark.parametrize(("new", "most"), [(1, 32 << 20), (NEW, 32 << 20), (NEW, 2000)])
 def test_tokens_per_word_are_measured_in_documents_that_the_subset_lacks(
-    new: int, tmp_path: Path
+    new: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the library counts them; a subset of few tokens is longer than the old file."""
+    read = held_out.read_batches
+
+    def one_by_one(*given: Any, **how: Any) -> Iterator[list[Any]]:
+        yield from ([document] for batch in read(*given, **how) for document in batch)
+
+    monkeypatch.setattr(held_out, "read_batches", one_by_one)
+    monkeypatch.setattr(held_out, "_MOST", most)
     document = published("gpt2")
     (tmp_path / "t.json").write_bytes(orjson.dumps(document))
     lines = (SAMPLE / "parallel" / "fi.txt").read_text("utf-8").splitlines()
-    held = [line for line in lines if crc32(line.encode()) % 10 == 0]
+    before = accumulate((len(line.encode()) for line in lines), initial=0)
+    read_lines = [line for line, size in zip(lines, before, strict=False) if size < most]
+    held = [line for line in read_lines if crc32(line.encode()) % 10 == 0]
+    others = [line for line in lines if line not in held]
     (tmp_path / "fi").mkdir()
-    (tmp_path / "fi" / "a.txt").touch()
-    (tmp_path / "fi" / "b.txt").write_text("\n".join(lines), "utf-8")
-    (tmp_path / "others.txt").write_text(
-        "\n".join(each for each in lines if each not in held), "utf-8"
-    )
+    splits_of_file = restore_pretokenizer('gpt2+["<unused1>"]')
+    counts = count_documents([[line.encode() for line in others]], splits_of_file)
+    save_counts(counts, tmp_path / "fi" / "a.counts", "fi")  # of which nothing is held out
+    (tmp_path / "fi" / "b.txt").touch()
+    for name, part in (("c.txt", lines[:30]), ("d.txt", lines[30:])):
+        (tmp_path / "fi" / name).write_text("\n".join(part), "utf-8")
+    (tmp_path / "others.txt").write_text("\n".join(others), "utf-8")
     warned = Silent()
     options = {"data": tmp_path, "append": "fi", "k": new, "progress": warned}
     (row,) = bpe_seq(tokenizer=tmp_path / "t.json", output=tmp_path / "o", **options).lines  # type: ignore[arg-type]

@@ -166,14 +166,46 @@ def test_as_few_layers_as_needed_are_recomputed() -> None:
     assert recomputed(config.changed(recompute=3), SIZE, ROWS, 8, every).parallelism.recompute == 3
 
 
-def test_several_options_together() -> None:
-    config = large(recompute=0, distributed_optimizer=False, micro_batch=4)
-    room = int(25 * GIB)
-    with pytest.raises(ModtokError, match=r"it fits with (--[a-z._ =-]+ ?[0-9]* ?){2}"):
-        check_fits(config, SIZE, ROWS, 8, room, "x")
-    with pytest.raises(ModtokError, match="use more devices"):
-        check_fits(config, SIZE, ROWS, 8, GIB, "x")
+@pytest.mark.parametrize("recompute", [0, 24])
+@pytest.mark.parametrize("micro", [1, 4])
+@pytest.mark.parametrize(("tp", "offload"), [(1, False), (2, True), (4, False)])
+def test_a_remedy_changes_the_run_and_fits(
+    recompute: int, micro: int, tp: int, offload: bool
+) -> None:
+    """Where none is told, no change of one option or of all would fit."""
+    config = large(recompute=recompute, micro_batch=micro, distributed_optimizer=False, tp=tp,
+                   offload=offload)  # fmt: skip
+    need = total(memory_parts(config, SIZE, ROWS, 8))
     check_fits(config, SIZE, ROWS, 8, None, "x")  # unknown: not checked
+    check_fits(config, SIZE, ROWS, 8, need, "x")
+    every: dict[str, list[Any]] = {
+        "recompute": [24], "micro_batch": [2, 1], "offload": [True], "tp": [2, 4],
+        "distributed_optimizer": [True],
+    }  # fmt: skip
+    now = {"recompute": recompute, "micro_batch": micro, "offload": offload, "tp": tp}
+    told = set()
+    for share in (0.9, 0.6, 0.4, 0.2, 0.05):
+        room = int(share * need)
+        with pytest.raises(ModtokError) as caught:
+            check_fits(config, SIZE, ROWS, 8, room, "x")
+        message = str(caught.value)
+        told.add("it fits with" in message)
+        if "it fits with" not in message:
+            assert "use more devices" in message
+            for name, values in every.items():
+                for value in values:
+                    if name == "offload" or value > now.get(name, 0) or name == "micro_batch":
+                        less = config.changed(**{name: value})
+                        assert total(memory_parts(less, SIZE, ROWS, 8)) > room
+        for words in filter(None, message.partition("it fits with ")[2].split("; or ")):
+            options = re.findall(r"--(?:set parallelism\.)?([a-z_-]+)(?:[= ]([a-z0-9]+))?", words)
+            changes = {
+                name.replace("-", "_"): int(value) if value.isdigit() else True
+                for name, value in options
+            }
+            assert not changes.items() & now.items(), message
+            check_fits(config.changed(**changes), SIZE, ROWS, 8, room, "x")
+    assert told == {True, False}
 
 
 def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
