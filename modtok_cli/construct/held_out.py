@@ -69,9 +69,8 @@ class HeldOut:
 
         others = np.ones(len(counts), dtype=np.bool_)
         for word, count in self.counts.pairs():
-            place = bisect_left(range(len(counts)), word, key=word_at)
-            if place < len(counts) and word_at(place) == word:
-                others[place] = counts.counts[place] > count
+            place = bisect_left(range(len(counts)), word, key=word_at)  # it is there
+            others[place] = counts.counts[place] > count
         part = counts.where(others)
         used = occurrences(Library(grown), part) > 0
         segmenters = Library(file), Library(grown), Library(grown, grown.closed(used))

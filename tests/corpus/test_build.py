@@ -29,7 +29,7 @@ from modtok_cli.base.records import from_json
 from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.build_plan import STAGES, BuildPlan, read_json
-from modtok_cli.corpus.build_report import load_report
+from modtok_cli.corpus.build_report import load_report, summary
 
 CODE = "if a[1] < {2}:\n    return [\n        (),\n    ]"
 NOISE = " ".join(f"{n:x}{n * 7919 % 1000:03d}" for n in range(300))
@@ -124,7 +124,7 @@ def test_report_lists_what_was_dropped_and_why(built) -> None:
     report = load_report(place / "data")
     dropped: Counter[str] = Counter()
     paragraphs_dropped: Counter[str] = Counter()
-    for row in report.dropped:
+    for row in summary(report):  # which is of all languages
         dropped[row["reason"]] += row["pages"]
         paragraphs_dropped[row["reason"]] += row["paragraphs"]
     pages = 4 * len(LANGUAGES)
@@ -147,7 +147,12 @@ def test_report_lists_what_was_dropped_and_why(built) -> None:
     assert [row["language"] for row in report.languages] == list(LANGUAGES)
     assert {row["pages"] for row in report.languages} == {4}
     assert {row["paragraphs"] for row in report.languages} == {17 + 4}
-    assert sum(row["share"] for row in report.dropped) < 1
+    share = sum(row["share"] for row in report.dropped)
+    assert share == pytest.approx(sum(row["share"] for row in summary(report)))
+    assert 0 < share < 1
+    rows = [*report.languages, *report.dropped]
+    kept = [number < len(LANGUAGES) for number in range(len(rows))]
+    assert report.rows() == [{"kept": each, **row} for each, row in zip(kept, rows, strict=True)]
     assert report.changed == []
     reasons = {one["reason"]: one["source"] for one in report.bad}
     assert set(reasons) == {"damaged", "too large", "timeout"}

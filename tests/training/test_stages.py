@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from helpers.metrics import numbers
@@ -25,7 +26,7 @@ from modtok_cli.training.recipe import read_recipe, write_recipe
 from modtok_cli.training.resolve import resolve, resumed
 from modtok_cli.training.settings import RunSettings
 from modtok_cli.training.stages import StageTable
-from modtok_cli.training.stored_config import config_as_json, config_from_json
+from modtok_cli.training.stored_config import at_step, config_as_json, config_from_json
 
 from .conftest import LANGUAGES, SAMPLE, interrupt
 
@@ -107,7 +108,14 @@ def test_what_each_stage_changes(staged: RunSettings) -> None:
     for step, length, theta in ((7, 32, 1e5), (8, 48, 5e5)):
         found = open_run(whole, step=step)
         assert (found.context, found.shape.rope_theta) == (length, theta)
-        assert found.config["mixture"].keys() == {*LANGUAGES}  # of all stages until then
+        assert found.config["mixture"].keys() == {*LANGUAGES}
+    content = orjson.loads((whole / "config.json").read_bytes())
+    content["mixture"], languages_of = {"en": 1.0}, ["en"]
+    for stage, name in zip(content["stages"], ("el", "fi"), strict=True):
+        stage["mixture"] = {name: 1.0}
+    for step, name in ((1, "en"), (4, "en"), (5, "el"), (7, "el"), (8, "fi"), (10, "fi")):
+        languages_of += [] if name in languages_of else [name]
+        assert [*at_step(content, step, "x")["mixture"]] == languages_of  # of all until then
 
 
 LATE = {"offload": True, "offload_moments": "bfloat16", "save_every": 2, "keep": 2, "keep_every": 3}
