@@ -97,6 +97,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
             "x.json: names a file, and a directory is written",
         ),
         ("sample x.json", "x.json: names a file, and a directory is written"),
+        ("eval fetch -o x.json", "x.json: names a file, and a directory is written"),
         ("extract --langs fr -o x.gguf", "x.gguf: names another format"),
         ("report -o x.pdf", "x.pdf: names another format"),
         ("explore tokenizer -o x.svg", "x.svg: names another format"),

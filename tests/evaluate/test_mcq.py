@@ -104,7 +104,7 @@ def test_choices_by_letter(few_steps: Path, model: SlicedModel, tmp_path: Path) 
 
 
 def test_whole_texts_and_answers_are_those_of_lm_evals_class(
-    few_steps: Path, tmp_path: Path
+    few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On what `modtok slice` wrote, as transformers opens it; the end of text is written out."""
     path = slice_model(few_steps, ["en", "fr"], output=tmp_path / "en-fr").output
@@ -126,6 +126,13 @@ def test_whole_texts_and_answers_are_those_of_lm_evals_class(
     marked = [request("generate_until", f"<|endoftext|>{text}", each) for text, each in pairs]
     assert said == theirs.generate_until(marked, disable_tqdm=True)
     assert len({*said}) == 4
+    # No batch takes more memory than there is, also of the last.
+    sizes: list[tuple[int, int]] = []
+    monkeypatch.setattr(type(ours.model), "check_batch", lambda _, *size: sizes.append(size))
+    ours.generate_until([request("generate_until", *pair) for pair in pairs])
+    prompts = sorted((len(ours.context_rows(text)) for text, _ in pairs[:2] + pairs[3:]))[::-1]
+    batches = [(2, prompts[0] + 12), (1, prompts[2] + 12), (1, len(ours.context_rows("The")) + 5)]
+    assert sizes == batches
 
 
 def request(kind: Any, *arguments: Any) -> Instance:
