@@ -267,12 +267,17 @@ def _prepare(final: Path) -> Path:
 
 
 @contextmanager
-def writing(final: Path) -> Iterator[None]:
-    """Errors of the file system in the usual words."""
+def writing(final: Path, beside: Path | None = None) -> Iterator[None]:
+    """Name `final` in errors of the file system; if the block fails, remove `beside`."""
     try:
         yield
-    except OSError as error:
-        raise _cannot_write(final, error) from error
+    except BaseException as error:
+        if beside is not None:
+            _remove(beside)
+        cause = error if isinstance(error, OSError) else _system_error(error)
+        if cause is None:
+            raise
+        raise _cannot_write(final, cause) from error
 
 
 def denied(error: BaseException) -> ModtokError | None:
@@ -334,22 +339,6 @@ def _into(stream: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _written(beside: Path, final: Path) -> Iterator[None]:
-    """Remove `beside` if the block fails; errors of the file system name `final`."""
-    try:
-        yield
-    except OSError as error:
-        _remove(beside)
-        raise _cannot_write(final, error) from error
-    except BaseException as error:
-        _remove(beside)
-        cause = _system_error(error)
-        if cause is not None:
-            raise _cannot_write(final, cause) from error
-        raise
-
-
-@contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
     """Yield a path to write to; on success it becomes `final`, on failure it is removed.
 
@@ -364,7 +353,7 @@ def atomic_file(final: Path) -> Iterator[Path]:
             yield content
         return
     beside = _prepare(final)
-    with _written(beside, final):
+    with writing(final, beside):
         yield beside
         with open(beside, "rb") as handle:
             os.fsync(handle.fileno())
@@ -444,7 +433,7 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     final = Path(final)
     beside = _prepare(final)
     old = final.parent / f".{final.name}{_MARK}old-{os.getpid()}"
-    with _written(beside, final):
+    with writing(final, beside):
         _remove(beside)
         beside.mkdir()
         yield beside

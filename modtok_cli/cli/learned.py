@@ -1,7 +1,7 @@
 """Settings of learners in modtok.toml, and the report of a learner as a table."""
 
 from modtok_cli.cli.command import Call
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.construct.request import BuildReport
 
 _CAPTION = ("output", "signature")  # equal in every row: shown below the table
@@ -28,7 +28,7 @@ def emit_report(report: BuildReport, *, title: str, json: bool) -> None:
     """Print the rows of a `BuildReport`; their keys are the columns."""
     rows = report.rows()
     caption = f"{report.output}  (signature {report.signature})"
-    emit_rows(rows, columns_of(rows), title=title, json=json, caption=caption)
+    emit_tables(rows, [(title, rows, columns_of(rows))], json=json, caption=caption)
 
 
 def columns_of(rows: list[dict[str, object]]) -> list[Column]:
