@@ -71,7 +71,7 @@ def emit_document(
     if json:
         emit_each(rows)
         return
-    emit_text([text.encode()])
+    emit_chunks([text.encode()])
     _print_table(list(rows), columns, title, caption)
 
 
@@ -119,7 +119,7 @@ def _judged(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
 
 def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON objects on standard output, one per line."""
-    emit_text(map(json_line, rows))
+    emit_chunks(map(json_line, rows))
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
@@ -158,17 +158,6 @@ def _valid(value: Any) -> Any:
     return value
 
 
-def emit_text(chunks: Iterable[bytes]) -> None:
-    """Write text for people: raw bytes to a file or pipe, safe characters to a terminal."""
-    if not _is_terminal(sys.stdout):
-        emit_chunks(chunks)
-        return
-    emit_chunks(
-        escape_controls(chunk.decode("utf-8", "surrogateescape"), keep="\n\t").encode()
-        for chunk in chunks
-    )
-
-
 def emit_lines(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
     """Write `lines` on a terminal, else `row` as one JSON object."""
     if wants_json(json):
@@ -188,7 +177,7 @@ def say(line: str) -> None:
 
 
 def emit_chunks(chunks: Iterable[bytes]) -> None:
-    """Write `chunks` as they arrive: immediately on a terminal, else buffered.
+    """Write `chunks` as they arrive: raw and buffered to a file or pipe, else safe characters.
 
     Raises:
         BrokenPipeError: the reader closed the pipe (ends the command quietly).
@@ -197,10 +186,14 @@ def emit_chunks(chunks: Iterable[bytes]) -> None:
     if sys.stdout is None:
         raise ModtokError("standard output is closed", remedy="redirect it to a file or a pipe")
     stream = sys.stdout.buffer
-    limit = 1 if _is_terminal(sys.stdout) else _CHUNK
+    to_terminal = _is_terminal(sys.stdout)
+    limit = 1 if to_terminal else _CHUNK
     held: list[bytes] = []
     size = 0
     for chunk in chunks:
+        if to_terminal:
+            text = chunk.decode("utf-8", "surrogateescape")
+            chunk = escape_controls(text, keep="\n\t").encode()
         held.append(chunk)
         size += len(chunk)
         if size >= limit:

@@ -15,7 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import Call, Json, declare
 from modtok_cli.cli.execute import run
 from modtok_cli.cli.framework import Group
-from modtok_cli.cli.output import Column, emit_chunks, emit_lines, emit_rows, emit_text
+from modtok_cli.cli.output import Column, emit_chunks, emit_lines, emit_rows
 
 
 def good(call: Call, json: Json = False) -> None:
@@ -58,7 +58,7 @@ def hostile(call: Call, json: Json = False) -> None:
     columns = [Column("text", name), Column("many", "many")]
     emit_rows(rows, columns, title=name, json=json, caption=name)
     emit_lines([name], rows[0], json=json)
-    emit_text([f"{ESCAPES}\tzwnj \u200c\n".encode()])
+    emit_chunks([f"{ESCAPES}\tzwnj \u200c\n".encode()])
 
 
 def endless(call: Call) -> None:

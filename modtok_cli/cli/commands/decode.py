@@ -3,7 +3,7 @@
 import orjson
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import emit_text
+from modtok_cli.cli.output import emit_chunks
 from modtok_cli.tokenizer.encoding.lines import decode
 
 
@@ -20,7 +20,7 @@ from modtok_cli.tokenizer.encoding.lines import decode
 def show(call: Call, json: Json = False) -> None:
     texts = call()
     if not json:
-        emit_text(text + b"\n" for text in texts)
+        emit_chunks(text + b"\n" for text in texts)
         return
     rows = ({"text": text.decode("utf-8", "replace")} for text in texts)
-    emit_text(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    emit_chunks(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)

@@ -3,7 +3,7 @@
 import orjson
 
 from modtok_cli.cli.command import Call, Json, command
-from modtok_cli.cli.output import emit_rows, emit_text, parse_columns
+from modtok_cli.cli.output import emit_chunks, emit_rows, parse_columns
 from modtok_cli.tokenizer.encoding.lines import encode
 
 _COLUMNS = parse_columns("output, documents:int, tokens:int, bytes=text:bytes, dtype=type")
@@ -37,4 +37,4 @@ def show(call: Call, json: Json = False) -> None:
         emit_rows(list(rows), _COLUMNS, title="encoded", json=json)
         return
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    emit_text(orjson.dumps(row, option=option) for row in rows)
+    emit_chunks(orjson.dumps(row, option=option) for row in rows)

@@ -13,7 +13,7 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import is_path, optional_path
 from modtok_cli.cli.command import Call, Json, command
 from modtok_cli.cli.inference_options import require_models, sharing
-from modtok_cli.cli.output import emit_text
+from modtok_cli.cli.output import emit_chunks
 from modtok_cli.cli.session import stdin_holds_data
 from modtok_cli.model.generate.generate import (
     Generator,
@@ -126,7 +126,7 @@ def show(
             batch=batch_size,
             processes=processes,
         )
-        emit_text(_lines(rows, processes))
+        emit_chunks(_lines(rows, processes))
 
 
 def _lines(rows: Iterator[dict[str, Any]], processes: Processes) -> Iterator[bytes]:
@@ -140,11 +140,11 @@ def _answer_one(
     call: Call, generator: Generator, options: SamplingOptions, prompt: str, json: bool
 ) -> None:
     def emit(_: int, text: str) -> None:
-        emit_text([text.encode()])
+        emit_chunks([text.encode()])
 
     row = generator.answer([Prompt(prompt)], options, None if json else emit)[0]
     if json:
-        emit_text([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
+        emit_chunks([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
     else:
         emit(0, "\n")
     call.say(_summary(row))

@@ -4,7 +4,7 @@ import shlex
 
 from modtok_cli.cli.command import Call, command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.output import emit_text
+from modtok_cli.cli.output import emit_chunks
 from modtok_cli.model.serve.serve import serve
 
 
@@ -27,4 +27,4 @@ def show(call: Call) -> None:
     require_models()
     if str(call.values.get("model", "")).startswith("-"):  # `modtok serve -- --seed 1`
         call.values["arguments"] = [str(call.values.pop("model")), *call.values["arguments"]]
-    emit_text([f"{shlex.join(call())}\n".encode()])
+    emit_chunks([f"{shlex.join(call())}\n".encode()])
