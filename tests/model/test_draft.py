@@ -361,7 +361,7 @@ def test_lists_of_other_programs_are_checked_and_completed(place: Path, tmp_path
 
 def save_draft(path: Path, tensors: dict[str, Any], **config: Any) -> Path:
     path.mkdir()
-    save_file({name: torch.tensor(each) for name, each in tensors.items()},
+    save_file({name: torch.as_tensor(each).clone() for name, each in tensors.items()},
               path / "model.safetensors")  # fmt: skip
     (path / "config.json").write_text(json.dumps({"vocab_size": 40} | config))
     (path / "LICENSE").write_text("a licence")
