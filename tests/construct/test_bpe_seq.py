@@ -115,8 +115,9 @@ def test_bad_input_leaves_no_files(data: Path, tmp_path: Path) -> None:
 
 
 def test_special_tokens(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="single word"):
-        bpe_seq(["en"], data=data, output=tmp_path / "tok", k=300, specials=["bos"])
+    for own in ({}, {"default_specials": False}):
+        with pytest.raises(UsageError, match="single word"):
+            bpe_seq(["en"], data=data, output=tmp_path / "tok", k=300, specials=["bos"], **own)
     with pytest.raises(UsageError, match=r"comma between .* \['<a>', '<b>'\]"):
         bpe_seq(["en"], data=data, output=tmp_path / "tok", k=300, specials=["<a>,<b>"])
     defaults = ("<|endoftext|>", "<|pad|>")

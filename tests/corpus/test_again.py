@@ -173,10 +173,17 @@ def test_a_kill_that_removes_half_of_a_build_leaves_none_to_resume(
     assert sorted(path.name for path in tables.iterdir()) == ["fi.counts"]
 
 
-def test_language_without_text_is_reported_with_its_files(tmp_path: Path) -> None:
-    (tmp_path / "fi.txt").write_bytes(b"\n\n")
-    with pytest.raises(ModtokError, match=r"fi\.txt: language 'fi' has no text; add text"):
-        count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=1)
+@pytest.mark.parametrize("texts", [["\n\n"], ["", "\n"], ["\n", "", "\n"]])
+def test_language_without_text_is_reported_with_its_files(texts: list[str], tmp_path: Path) -> None:
+    (tmp_path / "fi").mkdir()
+    for number, text in enumerate(texts):
+        (tmp_path / "fi" / f"{number}.txt").write_text(text)
+    with pytest.raises(ModtokError, match=r"fi.*: language 'fi' has no text; add text"):
+        count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=2)
+    assert not [*tmp_path.glob("counts/*.counts")]
+    (tmp_path / "fi" / "more.txt").write_text("on")
+    (row,) = count_shards(["fi"], data=tmp_path, output=tmp_path / "more", workers=2)
+    assert row["words"] == 1
 
 
 def test_text_that_changes_during_counting_is_counted_again(

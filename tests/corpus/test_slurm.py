@@ -13,10 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers import fake_slurm
 from helpers.contents import contents
 from helpers.crawl import DATA, records_of
+from helpers.examples import examples
 from helpers.fake_slurm import jobs_of, set_states, states
 from helpers.python_processes import Python, write_command
 from helpers.split_text import split_text
@@ -232,6 +235,35 @@ def test_the_second_of_two_equal_failures_is_an_error(place: Path, tmp_path: Pat
     for _ in range(2):
         assert re.search("_0.out: failed twice in the same way: no program [0-9]+; mend", said())
         assert "4 submitted" in said()
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(st.data())
+def test_the_log_of_a_failure_is_that_of_a_task_that_ended(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Of the first missing rank of the last submission whose log says a reason."""
+    logs = tmp_path_factory.mktemp("logs")
+    run = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True))
+    each, most = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
+    tasks = [run[at : at + each] for at in range(0, len(run), each)]
+    ids = [str(70 + number) for number in range(-(-len(tasks) // most))]
+    said = st.sampled_from([None, "", "srun: Terminating\n", "1: no disk\n\n", "a\nno core\n"])
+    (logs / "s" / "slurm_logs").mkdir(parents=True)
+    (logs / "s" / "ranks_to_run.json").write_text(json.dumps(run))
+    jobs = object.__new__(slurm.Jobs)
+    jobs._record, jobs._logs = {"ids": {"s": ids}}, logs
+    jobs._options = {"max_array_size": most, "tasks_per_job": each}
+    ranks, living, expected = data.draw(st.sets(st.sampled_from(run))), set(), []
+    for number, those in enumerate(tasks):
+        log = logs / "s" / "slurm_logs" / f"{ids[number // most]}_{number % most}.out"
+        if (text := data.draw(said)) is not None:
+            log.write_text(text)
+        if data.draw(st.booleans()):
+            living.add(log.name)
+        elif text and "no" in text and ranks & {*those}:
+            expected.append((log, text.split()[-2] + " " + text.split()[-1]))
+    assert jobs._failure("s", [*ranks], living) == (expected[0] if expected else None)
 
 
 def test_waiting_ends_with_the_result_or_a_failure(place: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 
 from helpers.reports import PICTURES, ROWS, legend, shown
 from modtok_cli.base.errors import UsageError
-from modtok_cli.reports.charts import Dots, Mark, dots, is_empty, is_squeezed
+from modtok_cli.reports.charts import MOST_TOGETHER, Curves, Dots, Mark, dots, is_empty, is_squeezed
 from modtok_cli.reports.collect import ResultFile, _merged
 from modtok_cli.reports.kinds import kind_of, kinds
 from modtok_cli.reports.kinds.evaluation import evaluation_charts
@@ -176,6 +176,16 @@ def test_a_series_keeps_its_color_and_others_get_free_ones() -> None:
     series = {name: {"en": Mark(1.0)} for name in ("new", "a", "b")}
     picture = draw([Dots("t", "NSL", ["en"], series)], ".svg", {"b": 0, "a": 4}).decode()
     assert legend(picture) == {"new": COLOURS[1], "a": COLOURS[4], "b": COLOURS[0]}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_best_and_the_worst_of_many_series_have_a_color(sign: int) -> None:
+    """The same ones whichever is better."""
+    names = [f"run {chr(ord('a') + number)}" for number in range(MOST_TOGETHER + 1)]
+    curves = {name: [(0.0, 1.0), (1.0, 2.0 + sign * at / 9)] for at, name in enumerate(names)}
+    picture = draw([Curves("t", "x", "y", {"p": curves, "q": curves})], ".svg").decode()
+    found = {name: color for name, color in legend(picture).items() if name in names}
+    assert found == {names[0]: COLOURS[0], names[-1]: COLOURS[1]}
 
 
 def test_a_few_large_values_take_a_logarithmic_axis() -> None:
