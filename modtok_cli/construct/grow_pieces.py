@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from math import exp, inf
+from typing import Any
 
 import numpy as np
 import orjson
@@ -26,7 +27,7 @@ from modtok_cli.learn.pieces import UNKNOWN, make_pieces
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
-from modtok_cli.tokenizer.encoding.external import library_tokenizer
+from modtok_cli.tokenizer.encoding.external import in_library, library_tokenizer
 
 _OVERTRAIN = 1.5
 """Proposed pieces, as a multiple of the new ones."""
@@ -124,9 +125,7 @@ def _proposed(
     pieces = [piece.decode().replace(" ", SPACE) for piece in learned.pieces()]
     scores = learned.scores[learned.first :].tolist()
     return {
-        piece: score
-        for piece, score in zip(pieces, scores, strict=True)
-        if piece not in file.ids and len(piece) > 1
+        piece: score for piece, score in zip(pieces, scores, strict=True) if piece not in file.ids
     }
 
 
@@ -198,9 +197,16 @@ def _displacing(file: TokenizerFile, grown: TokenizerFile, new: Scores) -> set[s
     before, after = (
         library_tokenizer(orjson.dumps(each.document), each.where).model for each in (file, grown)
     )
-    odd = {name for name in new if [each.value for each in after.tokenize(name)] != [name]}
+
+    def spelled(model: Any, name: str) -> list[str]:
+        with in_library("cannot segment", file.where):
+            return [each.value for each in model.tokenize(name)]
+
+    odd = {name for name in new if spelled(after, name) != [name]}
     for name, _ in file.document["model"]["vocab"]:
-        made = [each.value for each in after.tokenize(name)] if name else []
-        if len(made) > 1 and len(before.tokenize(name)) == 1:
+        if not name or file.added[file.ids[name]]:
+            continue
+        made = spelled(after, name)
+        if len(made) > 1 and len(spelled(before, name)) == 1:
             odd.update(each for each in made if each in new)
     return odd

@@ -53,8 +53,8 @@ class Recipe:
     seed: int = 0
     depth: float = 1 / 3
     rate: float = 0.1
-    prior: float = 1.0
-    damping: float = 0.1
+    prior: float = 0.3
+    damping: float = 0.02
     dtype: torch.dtype | None = None
 
 
@@ -411,7 +411,12 @@ class _Training:
         square = self._squares[here] / (1 - 0.95**times)
         rate = self._rate * min(1.0, (self.step + 1) / 10) * (1 - self.step / self.steps)
         with torch.no_grad():
-            self._inputs[here] -= rate * mean / (square.sqrt() + 1e-12)
+            change = rate * mean / (square.sqrt() + 1e-12)
+            if self.model.tied and self._axes is not None:
+                # Directions in which logits depend on it more than on average are the output's.
+                values, axes = self._axes
+                change = (change @ axes * (values.mean() / (values + values.mean()))) @ axes.T
+            self._inputs[here] -= change
 
     @torch.no_grad()
     def _step_outputs(self, states: torch.Tensor, targets: torch.Tensor) -> None:
