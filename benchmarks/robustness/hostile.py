@@ -34,7 +34,7 @@ READERS = (
     "bpe-merge --data hostile -k 300 -o t",
     "unigram --data hostile -k 300 -o t",
     "unigram-merge --data hostile -k 300 -o t",
-    "extract -t unigram --langs en -k 300 --text {} -o t.json",
+    "extract -t unigram --langs en --top 300 --text {} -o t.json",
     "encode -t bpe {}",
     "encode -t external.json {}",
     "encode -t external.model {}",

@@ -68,7 +68,7 @@ CALLS = (
     "extract -t merged --langs fi -o fi-merged.json",
     "extract -t pieces --langs fi,sw -o fi-sw-pieces.json",
     "extract -t few --langs el,ne",
-    "extract pieces-joint/tokenizer.json -k 500 --text parallel/fi.txt -o top.json",
+    "extract pieces-joint/tokenizer.json --top 500 --text parallel/fi.txt -o top.json",
     "encode --langs fr,en parallel/fr.txt parallel/en.txt",
     "encode --tokens parallel/ne.txt",
     "encode --langs fi --global-ids --add-special-tokens parallel/fi.txt",

@@ -55,6 +55,25 @@ def command_pages() -> dict[str, str]:
     return {f"{COMMANDS}/{name.replace(' ', '-')}.md": text for name, text in found.items()}
 
 
+def options_page() -> str:
+    """Markdown: a table of all options, with the sentence that each has in every command."""
+    from modtok_cli.cli.main import command_tree
+    from modtok_cli.cli.tree import first_sentence, nodes
+
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for node in nodes(command_tree()):
+        for line in node.lines:
+            if line.flags and not node.is_group:
+                heading = line.heading.replace("|", "\\|")
+                row = rows.setdefault(line.flags[-1], (f"| `{heading}` | {{}} |", []))
+                sentence = first_sentence(line.help).replace("|", "\\|")
+                row[1].extend([sentence] * (sentence not in row[1]))
+    head = "# All options\n\n| option | meaning |\n|---|---|\n"
+    return head + "".join(
+        f"{row.format('<br>'.join(said))}\n" for _, (row, said) in sorted(rows.items())
+    )
+
+
 def api_pages() -> dict[str, str]:
     """Path on the site → Markdown: the public names by task."""
     import modtok_cli
@@ -140,7 +159,11 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not in docs/."""
     from mkdocs.structure.files import File
 
-    made = {**command_pages(), **api_pages()}
+    made = {
+        **command_pages(),
+        **api_pages(),
+        f"{COMMANDS.partition('/')[0]}/options.md": options_page(),
+    }
     for source, site in PAGES.items():
         if (ROOT / source).is_file():
             made[site] = (ROOT / source).read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ def main() -> None:
                 for size, path in multi.items():
                     for k in options.budgets:
                         name = f"from frequency {size} {k}"
-                        made[name] = modtok.extract(path, top_k=k, on=[files[language]])
+                        made[name] = modtok.extract(path, top=k, texts=[files[language]])
             rows = modtok.cost(
                 texts(options, [language]), time=True, tokenizers=[*made.values()], model=[scale],
                 references=whole / "references", limit=options.lines, decode_steps=1,

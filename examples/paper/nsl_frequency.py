@@ -23,7 +23,7 @@ def main() -> None:
         for language in options.langs:
             measured = {None: modtok.load(whole)}
             for k in options.top:
-                measured[k] = modtok.extract(whole, top_k=k, on=[files[language]])
+                measured[k] = modtok.extract(whole, top=k, texts=[files[language]])
             for k, tokenizer in measured.items():
                 text = texts(options, [language])
                 rows = modtok.nsl([tokenizer], text, references=modular / "references")

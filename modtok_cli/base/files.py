@@ -132,6 +132,19 @@ def check_new(output: Path, *, force: bool = False, flag: str = "-o") -> None:
     _NEW.set(_NEW.get() | {output.absolute()})
 
 
+GENERATOR = '<meta name="generator" content="modtok {}">'
+"""In the head of a page that a command writes, which the same command replaces."""
+
+
+def check_page(output: Path, command: str, *, force: bool = False) -> None:
+    """As `check_new`; a page that this command wrote is replaced."""
+    is_own = False
+    if output.is_file():
+        with output.open("rb") as stream:
+            is_own = GENERATOR.format(command).encode() in stream.read(1 << 12)
+    check_new(output, force=force or is_own)
+
+
 # Suffixes that name a file; other dots are parts of names, as in tokenizer.v2.
 _OF_FILES = (
     ".bin", ".bz2", ".counts", ".csv", ".gguf", ".gz", ".html", ".json", ".jsonl", ".md", ".model",

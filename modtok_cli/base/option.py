@@ -150,7 +150,9 @@ class Option:
         return tuple(self.flags.replace("/", " ").split()) or (self.flag,)
 
     def flag_of(self, value: object) -> str:
-        """The flag that gives a value: `--no-text` for False."""
+        """The flag that gives a value: `--no-text` for False; the placeholder of an argument."""
+        if self.argument:
+            return self.metavar
         return self.all_flags[-1] if value is False else self.flag
 
     @property

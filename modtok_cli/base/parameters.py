@@ -59,7 +59,7 @@ def languages_option(help: str, flags: str, complete: str = "languages", **facts
 
 
 Languages = str | Iterable[str]
-Langs = Annotated[Languages | None, languages_option("Comma-separated languages.", "--langs")]
+Langs = Annotated[Languages | None, languages_option("Languages, separated by commas.", "--langs")]
 Lang = Annotated[
     str | None,
     Option(

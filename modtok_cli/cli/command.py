@@ -11,7 +11,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, get_origin
 
@@ -28,6 +28,7 @@ from modtok_cli.cli.framework import Command, source_of
 from modtok_cli.cli.output import KEEP, TABLES
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.tree import MORE
 
 if TYPE_CHECKING:
     from modtok_cli.cli.progress_bar import CommandProgress
@@ -63,7 +64,7 @@ _FORCE = _switch("force", "Overwrite an existing output.")
 _NO_KEEP = _switch("no_keep", "Do not keep the rows in results/ of the workspace.")
 SHARED = (
     _switch("quiet", "Print only warnings and errors.", "-q --quiet"),
-    _switch("verbose", "Print the effective settings, run time and peak memory.", "-v --verbose"),
+    _switch("verbose", "Print settings, run time and peak memory.", "-v --verbose"),
     _switch("debug", "Print the traceback of an error."),
 )
 _SHARED_NAMES = {option.name for option in SHARED}
@@ -153,8 +154,13 @@ class Declaration:
     """The declarations of a public function, and of `show`, which prints its result."""
 
     def __init__(
-        self, show: Callable[..., None], function: Callable[..., Any], added: Sequence[Option] = ()
+        self,
+        show: Callable[..., None],
+        function: Callable[..., Any],
+        added: Sequence[Option] = (),
+        first: str = "",
     ) -> None:
+        self._first = first.split()
         self.function = inspect.unwrap(function)
         self.declared = parameters_of(function)
         self._every = tuple(each_option(function))
@@ -177,11 +183,21 @@ class Declaration:
         self.help = "\n\n".join(part for part in (text, inspect.getdoc(show)) if part)
 
     def parameters(self) -> Iterator[tuple[Option, inspect.Parameter]]:
-        """Options with their parameters for typer: arguments, then options as declared."""
+        """Options with their parameters for typer: arguments, then options as declared.
+
+        Those of `first` come before the others, which are in a panel of their own then.
+        """
         options = [(self.function, option) for _, _, option in self.options()]
         options += [(self._show, option) for option in (*self.own.values(), *self._added)]
-        for owner, option in sorted(options, key=lambda each: not each[1].argument):
+        places = {name: place for place, name in enumerate(self._first)}
+        for owner, option in sorted(
+            options,
+            key=lambda each: (not each[1].argument, places.get(each[1].parameter, len(places))),
+        ):
             is_required = option.argument and (owner, option.name) in self._required
+            if places and not option.argument:
+                panel = "Options" if option.parameter in places else MORE
+                option = replace(option, panel=panel)
             yield option, as_parameter(option, is_required=is_required)
 
     def options(self) -> Iterator[tuple[str, str | None, Option]]:
@@ -280,7 +296,7 @@ def command(
     function: Callable[..., Any],
     *,
     examples: str,
-    **kinds: bool,
+    **kinds: Any,
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register the command `words` of a public function; returns the decorated function.
 
@@ -305,18 +321,20 @@ def declare(
     tables: bool = True,
     resumes: bool = False,
     keeps: bool = False,
+    first: str = "",
 ) -> Registered:
     """A command as typer needs it.
 
     One with `--json` has `--table` too, unless its results are no `tables`. One that `resumes`
     keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
-    `results/` of a workspace.
+    `results/` of a workspace. `first`: options that help shows first, the others under "More
+    options".
     """
     own = options_of(show)
     writes = [option for option in own.values() if option.writes]
     added = [_TABLE] if tables and "json" in own else []
     added += [_FORCE] if writes and "force" not in {*own, *parameters_of(function)} else []
-    declaration = Declaration(show, function, [*added, *[_NO_KEEP] * keeps, *SHARED])
+    declaration = Declaration(show, function, [*added, *[_NO_KEEP] * keeps, *SHARED], first)
 
     def run(**values: Any) -> None:
         ctx: typer.Context = values["ctx"]

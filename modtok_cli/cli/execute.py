@@ -24,7 +24,7 @@ from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
 from modtok_cli.base.suggestion import near
 from modtok_cli.cli.framework import ClosedPipe, Interrupted
-from modtok_cli.cli.names import MEANT
+from modtok_cli.cli.names import MEANT, MEANT_OPTIONS
 from modtok_cli.cli.output import one_line, output_error, say
 from modtok_cli.cli.session import Session
 
@@ -198,6 +198,8 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
         key = _key_of(error)
         if key:
             return f"{error.option_name} is a key of a recipe; use {key}=VALUE"
+        if meant := _meant(error):
+            return f"unknown option {error.option_name}; use {meant}"
         others = _commands_with(error.option_name, every())
         if 0 < len(others) < 4:
             return f"unknown option {error.option_name} here; {', '.join(others)} has it"
@@ -241,6 +243,14 @@ def _key_of(error: Any) -> str:
 
     option = OPTIONS.get(error.option_name.lstrip("-").replace("-", "_"))
     return option.flag if option is not None and option.recipe_only else ""
+
+
+def _meant(error: Any) -> str:
+    """The options of a command that an unknown one stands for; "" if there are none."""
+    params = error.ctx.command.get_params(error.ctx)
+    names = {name for param in params for name in (*param.opts, param.metavar)}
+    choices = MEANT_OPTIONS.get(error.option_name, ())
+    return " or ".join(each for each in choices if each.split()[0] in names)
 
 
 def _perhaps(name: str, names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option
 from modtok_cli.cli.names import ORDER, heading_of
-from modtok_cli.cli.tree import Node, by_panel, options_of_command
+from modtok_cli.cli.tree import MORE, Node, by_panel, options_of_command
 
 
 class ClosedPipe(Exception):
@@ -46,7 +46,10 @@ class _WithHelp:
         """Write arguments, options and commands."""
         for title, lines in by_panel(Node((), ctx.command, ctx).lines).items():
             with formatter.section(title):
-                formatter.write_dl([(line.heading, line.text) for line in lines], col_max=26)
+                formatter.write_dl([(line.heading, line.brief) for line in lines], col_max=26)
+                if title == MORE:
+                    page = ctx.command_path.replace(" ", "-")
+                    formatter.write_text(f"In full: man {page}, or the reference of commands.")
         if isinstance(self, Group):
             self.format_commands(ctx, formatter)
 

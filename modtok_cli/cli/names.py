@@ -27,8 +27,30 @@ MEANT = {
     "finetune": "pretrain --init-from",
     "fine-tune": "pretrain --init-from",
     "translate": "eval mt",
+    "grow": "bpe-seq --append",
+    "prune": "slice or extract",
+    "ppl": "eval bpb",
+    "bpb": "eval bpb",
+    "mcq": "eval mcq",
 }
 """Command by what other programs call it."""
+
+MEANT_OPTIONS = {
+    "-k": ("--top N", "--size N"),
+    "--budget": ("--top N", "--size N"),
+    "--top-k": ("--top N",),
+    "--vocab-size": ("-k N", "--top N", "--size N"),
+    "--vocab_size": ("-k N", "--top N", "--size N"),
+    "--data": ("--eval-data PATH",),
+    "--text": ("TEXT as an argument", "--report TEXT", "--data PATH"),
+    "--token-ids": ("--must-have LIST",),
+    "--offload-rows": ("--offload",),
+    "--langs": ("--lang LANG of a text or -t DIR@fr,en", "--pairs fr-en"),
+    "--learning-rate": ("--lr RATE",),
+    "--epochs": ("--steps N",),
+    "--max-new-tokens": ("--max-tokens N",),
+}
+"""Option that a command may have, by what other commands or programs call it."""
 
 
 def heading_of(word: str) -> str:

@@ -28,16 +28,17 @@ from modtok_cli.base.option import Option
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.base.read_file import read_toml
 from modtok_cli.base.suggestion import near
+from modtok_cli.cli.names import MEANT_OPTIONS
 from modtok_cli.cli.tree import Node, nodes, options_of_command
 
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
 LISTED = 100  # most names that an error lists; [default] has the options of all commands
 # Parameters that a settings file cannot set. `force` overwrites files; `set` has keys of recipes,
-# some of which name places; `host` and `port` open the machine to others; the rest can run code:
-# lm-eval tasks, and job scripts of executors.
+# some of which name places; `port` and arguments of vLLM open the machine to others; the rest can
+# run code: lm-eval tasks, and job scripts of executors.
 COMMAND_LINE_ONLY = frozenset(
-    {"force", "set", "include", "allow_code", "executor_option", "vllm_arguments", "host", "port"}
+    {"force", "set", "include", "allow_code", "executor_option", "vllm_arguments", "port"}
 )
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})
@@ -233,8 +234,11 @@ def _section_of(key: str) -> str:
 def _unknown(where: str | None, what: str, name: str, known: Mapping[str, str]) -> UsageError:
     """`known`: right names by what they may be called."""
     close = near(name, known)
-    if name in known:
-        remedy = f"write {known[name]!r}"
+    flag = f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}"
+    words = (each.split()[0].lstrip("-") for each in MEANT_OPTIONS.get(flag, ()))
+    meant = [known[word] for word in words if word in known]
+    if name in known or meant:
+        remedy = f"write {known.get(name, meant[:1] and meant[0])!r}"
     elif close:
         remedy = f"did you mean {known[close[0]]!r}?"
     elif len(set(known.values())) > LISTED:

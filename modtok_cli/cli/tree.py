@@ -1,11 +1,25 @@
 """The command tree as plain data, for help, man pages, settings and tests."""
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from modtok_cli.base.option import SHOWN, Option
+
+MORE = "More options"
+"""Panel of options that few calls need; help shows the first sentence of each."""
+_END_OF_SENTENCE = re.compile(r"(?<!\.)\. (?=[A-Z-])")
+
+
+def first_sentence(text: str) -> str:
+    """What an option means in every command; what follows depends on the command.
+
+    >>> first_sentence("Field of JSON, a.b if nested. Default: text.")
+    'Field of JSON, a.b if nested.'
+    """
+    return _END_OF_SENTENCE.split(text)[0].rstrip(".") + "."
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,15 @@ class Line:
     def text(self) -> str:
         """The help, with default and range in brackets."""
         return f"{self.help}  {self.note}".strip()
+
+    @property
+    def brief(self) -> str:
+        """`text`, of further options the first sentence with the default."""
+        if self.panel != MORE:
+            return self.text
+        default = self.note.partition(";")[0].rstrip("]") + "]"
+        is_said = default.startswith("[default: ") and "--no-" not in default
+        return f"{first_sentence(self.help)}  {default * is_said}".strip()
 
 
 def options_of_command(command: Any) -> Mapping[str, Option]:
@@ -104,9 +127,9 @@ def _note(param: Any, ctx: Any, option: Option | None) -> str:
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
     if option and option.kind in (int, float) and option.parse is None:
-        if option.above is not None:
+        if option.above:
             parts.append(f"greater than {option.above:g}")
-        if option.low is not None:
+        if option.low is not None and (option.kind is float or option.low > 1):
             parts.append(f"at least {option.low}")
         if option.high is not None and option.high < SHOWN:
             parts.append(f"at most {option.high}")

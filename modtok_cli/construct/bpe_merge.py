@@ -238,8 +238,8 @@ def bpe_merge(
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
-            "Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
-            "options are an error.",
+            "Languages to add. All ids of the tokenizer stay unchanged; conflicting options are an "
+            "error.",
             "--append",
             "appended",
         ),

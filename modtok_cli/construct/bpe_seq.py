@@ -227,8 +227,9 @@ def bpe_seq(
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
-            "Add languages to an existing tokenizer, modtok's or a published one; all its ids and "
-            "merges stay unchanged. Conflicting options are an error.",
+            "Languages to add. All ids and merges of the tokenizer, modtok's or a published one, "
+            "stay unchanged; a published one gets -k new tokens for each. Conflicting options are "
+            "an error.",
             "--append",
             "appended",
         ),

@@ -25,8 +25,8 @@ Budget = Annotated[
 BudgetByLanguage = Annotated[
     Budgets | None,
     Option(
-        "Vocabulary size per language, including the 256 bytes and the special tokens; LANG=N for "
-        "one language, as in 24000,fi=30000.",
+        "Vocabulary size per language, including the 256 bytes and the special tokens. LANG=N is "
+        "for one language, as in 24000,fi=30000.",
         flags="-k --budget",
         key="k",
         metavar="N",
@@ -65,8 +65,8 @@ ExtendedTokenizer = Annotated[
 Memory = Annotated[
     str | int | None,
     Option(
-        "Memory limit of counting and learning, such as 8GB; at least 500MB. Words are counted on "
-        "disk; if they do not fit, a sample of the rare ones is used.",
+        "Memory limit, such as 8GB. At least 500MB; words are counted on disk, and if they do not "
+        "fit, a sample of the rare ones is used.",
         kind=str,
         metavar="SIZE",
         accepts=(lambda value: isinstance(value, str | int), "a size such as 8GB"),

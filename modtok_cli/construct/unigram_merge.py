@@ -257,7 +257,7 @@ def unigram_merge(
     append: Annotated[
         parameters.Languages | None,
         parameters.languages_option(
-            "Add languages to a published Unigram tokenizer; its ids and scores stay unchanged.",
+            "Languages to add. Ids and scores of the tokenizer, a published one, stay unchanged.",
             "--append",
             "appended",
         ),

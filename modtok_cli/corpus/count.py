@@ -77,7 +77,7 @@ def corpus_count(
     threads: Threads = None,
     executor: Annotated[
         Executor | None,
-        Option("Count in tasks that share the files: locally, on Slurm or on Ray."),
+        Option("Run tasks locally, on Slurm or on Ray. The tasks share the files."),
     ] = None,
     executor_options: ExecutorOptions = None,
     tasks: Annotated[
@@ -93,7 +93,7 @@ def corpus_count(
     memory: Annotated[
         str | int | None,
         Option(
-            "Memory limit of word tables, such as 4GB; at least 100MB. Larger tables are sorted on "
+            "Memory limit, such as 8GB. At least 100MB; larger tables of words are sorted on "
             "disk. With --executor: per task.",
             kind=str,
             metavar="SIZE",

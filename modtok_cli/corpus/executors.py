@@ -62,7 +62,7 @@ ExecutorOptions = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, Option("Number of parallel tasks; one per core by default.", metavar="N", low=1)
+    int | None, Option("Number of parallel tasks. Default: one per core.", metavar="N", low=1)
 ]
 Wait = Annotated[bool, Option("Wait until the jobs on Slurm are done.")]
 

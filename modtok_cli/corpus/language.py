@@ -7,6 +7,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.fasttext_file import FastText, load_fasttext
+from modtok_cli.text.identify import identifier
 from modtok_cli.text.languages import Label
 
 THRESHOLD = 0.5
@@ -54,7 +55,7 @@ class LanguageModel:
     """
 
     def __init__(self, path: Path | None = None, wanted: Sequence[str] | None = None) -> None:
-        known, self._rank = _fasttext(path) if path else _py3langid()
+        known, self._rank = _fasttext(path) if path else identifier()
         self.threshold = FASTTEXT_THRESHOLD if path else THRESHOLD
         where = path or "py3langid"
         for name in known:  # each becomes a directory name
@@ -110,18 +111,6 @@ def pieces_of(text: str) -> str:
         return text
     starts = ((len(text) - size) * n // (_PIECES - 1) for n in range(_PIECES))
     return "".join(text[start : start + size] for start in starts)
-
-
-@cache
-def _py3langid() -> _Ranking:
-    """Languages that the model knows, and a function: a text's best ones by score."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    return (
-        {Label.of(each).short for each in model.labels} - {*_UNKNOWN},
-        lambda text: [(Label.of(name).short, score) for name, score in model.rank(text)[:_FIRST]],
-    )
 
 
 def _fasttext(path: Path) -> _Ranking:

@@ -24,6 +24,7 @@ from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
 from modtok_cli.base.unused import Unused, uses
 from modtok_cli.evaluate.evaluate import evaluate_bpb, evaluate_mcq, evaluate_mt, evaluate_sum
+from modtok_cli.evaluate.modes import INFER
 from modtok_cli.evaluate.parameters import Limit, Pairs, Shared, TaskData, Tasks
 from modtok_cli.evaluate.results import (
     ACCURACY,
@@ -106,17 +107,15 @@ def compare(
     texts: Annotated[
         parameters.FilePath | Sequence[parameters.FilePath],
         Option(
-            "Models: compare bits per byte on this text. Repeatable.",
-            flags="--text",
+            "Text on which bits per byte of models are compared.",
+            argument=True,
             kind=list[str],
             metavar="TEXT",
             accepts=parameters.PATHS,
         ),
     ] = (),
     data: TaskData = "tasks",
-    infer: Annotated[
-        str | None, Option("Inference vocabulary of both models.", metavar="MODE")
-    ] = None,
+    infer: Annotated[str | None, Option(f"{INFER} Of both models.", metavar="MODE")] = None,
     limit: Limit = None,
     resamples: Annotated[
         int, Option("Number of resamples of the examples.", metavar="N", low=100)
@@ -159,7 +158,7 @@ def compare(
         remedy = "pass two models, or two files of modtok eval --examples"
         raise UsageError("is a model, and the other is a file", where=models[0], remedy=remedy)
     if not (names or sources):
-        remedy = "as in: modtok eval compare A B --tasks mcq,mt, or --text FILE"
+        remedy = "as in: modtok eval compare A B --tasks mcq,mt, or A B text.txt"
         raise UsageError("nothing to compare the models on", remedy=remedy)
     settings: dict[str, Any] = {
         "infer": infer, "limit": limit, "processes": processes, "progress": progress

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 from modtok_cli.base import parameters
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.option import Option
+from modtok_cli.base.option import Option, option_of
 from modtok_cli.base.progress import SILENT
 from modtok_cli.base.public import public
 from modtok_cli.evaluate.parameters import (
@@ -28,6 +28,8 @@ from modtok_cli.evaluate.parameters import (
 from modtok_cli.model.parameters import LATEST
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
+
+_QUESTIONS = f"{option_of(TaskData).help} Its mcq/TASK/LANG.jsonl are read instead of the hub."
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.bits import BitsEvaluation
@@ -96,7 +98,9 @@ def evaluate_bpb(
     *,
     language: parameters.Lang = None,
     languages: parameters.Langs = None,
-    batch_size: Annotated[int, Option("Number of windows per batch.", metavar="N", low=1)] = 8,
+    batch_size: Annotated[
+        int, Option("Number of sequences per batch. A window of text is one.", metavar="N", low=1)
+    ] = 8,
     reading: Reading = Reading(),
     **how: Unpack[EvaluationOptions],
 ) -> BitsEvaluation:
@@ -148,15 +152,14 @@ def evaluate_mcq(
     languages: parameters.Langs = None,
     *,
     tasks: Tasks = None,
-    data: Annotated[
-        parameters.FilePath | None,
-        Option("Directory with mcq/TASK/LANG.jsonl, instead of the hub.", metavar="PATH"),
-    ] = "tasks",
+    data: Annotated[parameters.FilePath | None, option_of(TaskData, help=_QUESTIONS)] = "tasks",
     shots: Annotated[
         int | None,
-        Option("Number of few-shot examples; set by the task by default.", metavar="N", low=0),
+        Option("Number of few-shot examples. Default: by task.", metavar="N", low=0),
     ] = None,
-    batch_size: Annotated[int, Option("Number of choices per batch.", metavar="N", low=1)] = 32,
+    batch_size: Annotated[
+        int, Option("Number of sequences per batch. A choice is one.", metavar="N", low=1)
+    ] = 32,
     include: Annotated[
         parameters.FilePath | None,
         Option(
@@ -214,6 +217,12 @@ def evaluate_mt(
     pairs: Pairs = None,
     *,
     data: TaskData = "tasks",
+    columns: Annotated[
+        parameters.Languages | None,
+        parameters.languages_option(
+            "Languages of the columns of TSV without a header.", "--columns"
+        ),
+    ] = None,
     shots: Shots = 5,
     lowercase: Annotated[
         bool, Option("Compute BLEU and chrF++ on lowercased text, as in the paper.")
@@ -251,8 +260,9 @@ def evaluate_mt(
     from modtok_cli.evaluate.results import Evaluation, Kept
 
     found, kept, limit = Evaluation(), how.get("kept") or Kept(), how.get("limit")
+    named = tuple(optional_languages(columns, "--columns") or ())
     for opened, mode, turn in _turns(models, found, how):
-        settings = TranslationSettings(mode, shots, max_tokens, batch_size, limit, lowercase)
+        settings = TranslationSettings(mode, shots, max_tokens, batch_size, limit, lowercase, named)
         with turn:
             found.extend(translate(opened(), pairs, Path(data), settings, kept))
     return found

@@ -136,7 +136,7 @@ def fetch_tasks(
 
     Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
     modtok eval reads, in the languages of tokenizer/ by default; what is there stays without
-    --force. xlsum and eurlexsum are further summaries (eval sum --data tasks/xlsum). Without
+    --force. xlsum and eurlexsum are further summaries (eval sum --eval-data tasks/xlsum). Without
     network access, place the files by hand; the error describes the layout.
 
     Returns:

@@ -66,6 +66,7 @@ class TranslationSettings(GenerationSettings):
     """Options of `evaluate.evaluate_mt`."""
 
     lowercase: bool = False
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def translate(
     source = models.source
     wanted = parse_pairs(pairs, source.all_languages)
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair) for pair in wanted}
-    parallel = find_parallel(data, models.progress)
+    parallel = find_parallel(data, models.progress, settings.columns)
     missing = {name for pair in wanted for name in pair if not parallel.has(name)}
     # All texts are read before generation starts, so that an invalid one is found immediately.
     sets = {

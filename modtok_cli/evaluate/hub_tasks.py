@@ -111,7 +111,7 @@ def rows(
         raise ModtokError(
             f"cannot load the dataset ({' '.join(str(error).split())[:300]})",
             where=place,
-            remedy="try again, or pass local files with --data",
+            remedy="try again, or pass local files with --eval-data",
         ) from error
 
 

@@ -298,7 +298,7 @@ def _require_choices_fit(source: ModelSource, infer: Infer, jobs: Sequence[_Job]
 
 
 def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
-    remedy = f"{LAYOUT}; then pass DIR with --data"
+    remedy = f"{LAYOUT}; then pass DIR with --eval-data"
     if any(NO_HUB in each for each in skipped):
         fetch = "run `modtok eval fetch mcq` where it can"
         return ModtokError("; ".join(skipped), remedy=f"{fetch}, or {remedy}")

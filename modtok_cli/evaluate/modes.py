@@ -58,10 +58,8 @@ MODES = {
 _ALONE = ", ".join(name for name, mode in MODES.items() if not mode.of_pairs)
 _OF_PAIRS = ", ".join(name for name, mode in MODES.items() if mode.of_pairs)
 _REMEDY = f"use {_ALONE}, or languages such as en,fr"
-HELP = (
-    f"Inference vocabulary: {_ALONE}, or languages such as en,fr; for pairs also {_OF_PAIRS}. "
-    "Repeatable."
-)
+INFER = f"Inference vocabulary: {_ALONE}, or languages such as en,fr."
+HELP = f"{INFER} For pairs also {_OF_PAIRS}. Repeatable."
 """The help of `--infer`."""
 
 

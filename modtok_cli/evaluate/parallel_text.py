@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError, missing
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.task_files import Example, json_lines, with_shots
 from modtok_cli.measure.aligned import parting
@@ -40,17 +40,25 @@ _ROW = 'a row is {"en": "…", "fr": "…"} or {"translation": {"en": "…", "fr
 
 @dataclass(frozen=True)
 class _Side:
-    """One split: a table in one file, or one file per language."""
+    """One split: a table in one file, or one file per language.
+
+    `named`: the columns of a table without a header.
+    """
 
     table: Path | None
     files: dict[str, Path]
+    named: tuple[str, ...] = ()
 
     @cached_property
     def columns(self) -> dict[str, list[str]]:
         """Lines by language, of a table."""
         if self.table is None:
             return {}
-        return _read_rows(self.table) if _JSON in self.table.suffixes else _read_table(self.table)
+        if _JSON not in self.table.suffixes:
+            return _read_table(self.table, self.named)
+        if self.named:
+            raise UsageError("is for TSV", where="--columns", remedy="omit it")
+        return _read_rows(self.table)
 
     @property
     def languages(self) -> list[str]:
@@ -143,13 +151,16 @@ class Parallel:
         return self._read[key]
 
 
-def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
-    """Return parallel text in `data`, in `data`/mt, or in the only subdirectory."""
+def find_parallel(data: Path, progress: Progress = SILENT, columns: Sequence[str] = ()) -> Parallel:
+    """Return parallel text in `data`, in `data`/mt, or in the only subdirectory.
+
+    `columns`: languages of the columns of TSV without a header.
+    """
     inside = data / "mt"
     start = inside if inside.is_dir() else data
     below = [child for child in _children(start) if child.is_dir()]
     for place in [start, *(below if len(below) == 1 else [])]:
-        parallel = _open(place, progress)
+        parallel = _open(place, progress, tuple(columns))
         if parallel is not None:
             return parallel
     if not start.exists():
@@ -161,21 +172,21 @@ def _children(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else []
 
 
-def _open(place: Path, progress: Progress) -> Parallel | None:
+def _open(place: Path, progress: Progress, named: tuple[str, ...]) -> Parallel | None:
     if place.is_file():
-        return Parallel(place, _Side(place, {}), None)
+        return Parallel(place, _Side(place, {}, named), None)
     parts = {}
     for name, choices in (("dev", _DEV), ("test", _TEST)):
         for choice in choices:
             if table := next((each for each in _tables(place) if _stem(each) == choice), None):
-                parts[name] = _Side(table, {})
+                parts[name] = _Side(table, {}, named)
             elif files := _files(place / choice, progress):
                 parts[name] = _Side(None, files)
     if "test" in parts:
         return Parallel(place, parts["test"], parts.get("dev"))
     tables = _tables(place)
     if len(tables) == 1:
-        return Parallel(place, _Side(tables[0], {}), None)
+        return Parallel(place, _Side(tables[0], {}, named), None)
     files = _files(place, progress)
     return Parallel(place, _Side(None, files), None) if len(files) > 1 else None
 
@@ -247,12 +258,15 @@ def _read_rows(path: Path) -> dict[str, list[str]]:
     return columns
 
 
-def _read_table(path: Path) -> dict[str, list[str]]:
+def _read_table(path: Path, named: Sequence[str] = ()) -> dict[str, list[str]]:
     lines = _lines(path)
     header = [cell.strip() for cell in lines[0].split("\t")] if lines else []
-    languages = _header(path, header)
+    if named and all(Label.of(cell).is_known for cell in header):
+        what = f"the first line names languages: {', '.join(header)}"
+        raise UsageError(what, where=path, remedy="omit --columns")
+    languages = list(named) or _header(path, header)
     columns: dict[str, list[str]] = {language: [] for language in languages}
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in enumerate(lines[not named :], 2 - bool(named)):
         cells = line.split("\t")
         if len(cells) != len(languages):
             raise ModtokError(
@@ -272,6 +286,7 @@ def _header(path: Path, header: Sequence[str]) -> list[str]:
         raise ModtokError(
             f"expected two or more languages in the first line, got {' '.join(header)[:60]!r}",
             where=f"{path}:1",
-            remedy="start the file with language codes separated by tabs, such as en, fr, fi",
+            remedy="start the file with language codes separated by tabs, or name the columns: "
+            "--columns en,fr",
         )
     return languages

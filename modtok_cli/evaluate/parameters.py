@@ -49,15 +49,22 @@ ModelPaths = Annotated[
 ]
 Shots = Annotated[int, Option("Number of few-shot examples.", metavar="N", low=0)]
 MaxTokens = Annotated[int, Option("Maximum number of new tokens.", metavar="N", low=1)]
-Prompts = Annotated[int, Option("Number of prompts per batch.", metavar="N", low=1)]
+Prompts = Annotated[
+    int, Option("Number of sequences per batch. A prompt is one.", metavar="N", low=1)
+]
 Limit = Annotated[
     int | None,
-    Option("Maximum number of examples per task and language.", metavar="N", low=1),
+    Option(
+        "Maximum number of documents, or of examples of a task, in each language.",
+        metavar="N",
+        low=1,
+    ),
 ]
 Tasks = Annotated[
     parameters.Languages | None,
     Option(
-        "Comma-separated tasks: built-in suites, also by letter (mmlu:letters), or lm-eval tasks.",
+        "Tasks, separated by commas: built-in suites, also by letter (mmlu:letters), or lm-eval "
+        "tasks.",
         kind=str,
         metavar="NAME,...",
         accepts=parameters.CODES,
@@ -72,7 +79,11 @@ Pairs = Annotated[
 ]
 TaskData = Annotated[
     parameters.FilePath,
-    Option("Directory with evaluation data; see modtok eval fetch.", metavar="PATH"),
+    Option(
+        "Directory with evaluation data, see modtok eval fetch.",
+        flags="--eval-data",
+        metavar="PATH",
+    ),
 ]
 Shared = Annotated[
     "Processes | None",

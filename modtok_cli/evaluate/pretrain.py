@@ -31,10 +31,9 @@ def pretrain(
     """Pretrain a decoder on sampled subtokenizers.
 
     Each microbatch is text of one language, tokenized by one subtokenizer, and predicted over
-    that subtokenizer's vocabulary only. Training runs on Megatron-Core, on GPUs with NCCL and
-    on the CPU with gloo. Under torchrun or srun every process is a rank.
-
-    runs/NAME stores configuration, metrics (loss, bits per byte by language) and checkpoints.
+    its vocabulary only. Training runs on Megatron-Core, on GPUs (NCCL) and on the CPU (gloo);
+    under torchrun or srun every process is a rank. runs/NAME stores settings, metrics and
+    checkpoints.
 
     Returns:
         `output` (the run's directory), `step`, and held-out figures per language.

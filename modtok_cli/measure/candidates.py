@@ -133,7 +133,8 @@ def with_each(
 def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Candidate]:
     """Return candidates in the order of their arguments on the command line."""
     place = {_label(spec): i for i, spec in reversed(list(enumerate(specs)))}
-    return sorted(candidates, key=lambda candidate: place.get(candidate.label, len(place)))
+    piped = place.get("-", len(place))  # its label names its languages
+    return sorted(candidates, key=lambda candidate: place.get(candidate.label, piped))
 
 
 def _label(spec: Spec) -> str:

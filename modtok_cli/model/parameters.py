@@ -44,10 +44,18 @@ Gpus = Annotated[
     int,
     Option("Number of processes, one per GPU; without GPUs, on the CPU.", metavar="N", low=1),
 ]
+MustHave = Annotated[
+    FilePath | None,
+    Option(
+        "List of tokens to keep in any case. In a format of modtok tokens but sglang, such as "
+        "a JSON list or an id per line.",
+        metavar="LIST",
+    ),
+]
 DtypeName = Literal["float32", "bfloat16", "float16"]
 Dtype = Annotated[
     DtypeName | None,
-    Option("Dtype of the weights; the dtype of training by default."),
+    Option("Dtype of the weights. Default: that of training."),
 ]
 RunTokenizer = Annotated[
     FilePath | None,

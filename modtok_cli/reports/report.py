@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from modtok_cli.base.extras import require
-from modtok_cli.base.files import check_new, check_suffix, write_bytes
+from modtok_cli.base.files import check_page, check_suffix, write_bytes
 from modtok_cli.base.option import Option
 from modtok_cli.base.parameters import FilePath, Force, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
@@ -44,13 +44,13 @@ def report(
         >>> rows = modtok.report(".", "report.html", force=True)
 
     Raises:
-        UsageError: `output` exists and `force` is not set, or matplotlib is not installed.
+        UsageError: `output` is another file and `force` is not set, or matplotlib is not installed.
         ModtokError: there is nothing to show, or a file is damaged.
     """
     require("a report", plot=("matplotlib",))
     workspace, output = Path(workspace), Path(output)
     check_suffix(output, [".html"])
-    check_new(output, force=force)
+    check_page(output, "report", force=force)
     contents = collect(workspace, progress)
     results, styles = contents.results, dict[str, int]()
     for result in results:  # a tokenizer has one color on the page

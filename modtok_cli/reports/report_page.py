@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from modtok_cli.base.files import GENERATOR
 from modtok_cli.base.version import __version__
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.plot.figures import WIDTH, draw
@@ -114,6 +115,7 @@ def page(title: str, sections: Sequence[Section], findings: Sequence[str] = ()) 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
+{GENERATOR.format("report")}
 <title>{escape(title)}</title>
 <style>{_STYLE}</style>
 </head>

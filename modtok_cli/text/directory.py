@@ -59,6 +59,11 @@ class Directory:
         self._removed: set[str] = set()
         self._unread: set[Path] = set()
 
+    def reads(self, file: Path) -> bool:
+        """Return whether a file is text, and not the description of others, as fi.md."""
+        form = text_formats().get(file.suffix)
+        return self._is_text(file) and (file == self.root or form is None or form.in_directories)
+
     def entries(self, directory: Path) -> list[Path]:
         """Return the entries of a directory, ascending, without hidden or removed ones."""
         return [each for each in sorted(directory.iterdir()) if self._keeps(each)]
@@ -67,7 +72,7 @@ class Directory:
         """Return the files to read of an entry, itself or those below it, also behind links."""
         files = []
         for file in self._files(entry):
-            if self._is_text(file) and file.is_file():
+            if self.reads(file) and file.is_file():
                 files.append(file)
             elif file.name not in _DESCRIBING:
                 self._unread.add(file)
@@ -170,7 +175,8 @@ def variety_of_name(name: str) -> str:
 
 def names_of_text() -> str:
     """Return suffixes of files with text, for errors."""
-    return f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
+    names = [suffix for suffix, form in text_formats().items() if form.in_directories]
+    return f"{', '.join(names)} (text also {', '.join(SUFFIXES)})"
 
 
 def _shown(files: Iterable[Path], root: Path) -> str:

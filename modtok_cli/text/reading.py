@@ -44,19 +44,19 @@ class Reading(Declared):
     """
 
     errors: Literal["strict", "replace", "skip"] = option(
-        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document, also an invalid line "
-        "of JSON.",
+        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document. Also an invalid line of "
+        "JSON.",
         default="strict",
         panel=PANEL,
     )
     field: str = option(
-        "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
+        "Field or column of the text. In JSON, Parquet, CSV and Arrow files; a.b if nested.",
         default="text",
         metavar="NAME",
         panel=PANEL,
     )
     lang_field: str | None = option(
-        "Field of each document's language, for files of several languages.",
+        "Field with the language of each document. For files of several languages.",
         metavar="NAME",
         panel=PANEL,
     )

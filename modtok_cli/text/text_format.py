@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from modtok_cli.text.streams import CHUNK, SUFFIXES, Advance, Broken, display, r
 
 PADDING = bytes(binding.PADDING)
 
+FIELD = "text"
+"""The field of the text, unless --field names another."""
+_PROSE = 30  # characters
 # After so many documents without the field, the field is taken for a wrong one.
 _ENOUGH = 1000
 
@@ -95,6 +98,7 @@ class TextReader(ABC):
         self._damaged = 0
         self._absent = 0
         self._fields: list[str] = []
+        self._taken = ""
 
     @abstractmethod
     def blocks(self) -> Iterator[Any]:
@@ -110,6 +114,11 @@ class TextReader(ABC):
 
     def report(self, progress: Progress) -> None:
         """Warn, in a line each, about documents that were changed or left out."""
+        if self._taken:
+            progress.note(
+                f"{self.name}: has no field '{FIELD}'; '{self._taken}' is the only one with text, "
+                "and is read (--field names another)"
+            )
         if self._absent and not self.seen:
             raise self.no_field(self._fields, self.empty[1])
         if self._damage:
@@ -127,6 +136,14 @@ class TextReader(ABC):
         ):
             if number:
                 progress.warn(f"{self.name}:{first}: {what}; {_documents(number)} {how}")
+
+    def take_field(self, names: Iterable[str]) -> None:
+        """Read the text from the only field that holds one, of a file without the usual field."""
+        others = (self.reading.language_field, *self.reading.source_fields)
+        found = [name for name in names if name not in others]
+        if self.reading.field == FIELD and self.reading.renderer is None and len(found) == 1:
+            self._taken = found[0]
+            self.reading = replace(self.reading, field=found[0])
 
     def no_field(self, fields: Iterable[str], line: int) -> ModtokError:
         """Return the error for a file without the field of the text."""
@@ -256,6 +273,17 @@ class TextReader(ABC):
         return text
 
 
+def is_prose(value: Any) -> bool:
+    """Whether a value is text, and not a name, a code, a number or an address.
+
+    >>> [is_prose(value) for value in ("Il était une fois un roi qui aimait le thé.", "fi", 3)]
+    [True, False, False]
+    """
+    if not isinstance(value, str) or len(value) < _PROSE or "://" in value:
+        return False
+    return value.count(" ") > 3 or not value.isascii()
+
+
 def value_of(record: Mapping[str, Any], name: str) -> tuple[bool, Any]:
     """Return whether a record has a field, and its value: of the whole name, else by dots."""
     if name in record:
@@ -289,6 +317,7 @@ class TextFormat:
         fields: whether documents have fields; `--field` and `--lang-field` choose among them.
         begins: recognizes the beginning of a pipe, or of a compressed file without a suffix.
         left_out: recognizes files that programs leave beside those with text.
+        in_directories: whether a directory stands for such files; else they are read by name only.
     """
 
     suffixes: tuple[str, ...]
@@ -298,6 +327,7 @@ class TextFormat:
     fields: bool = True
     begins: Callable[[bytes], bool] | None = None
     left_out: Callable[[Path], bool] | None = None
+    in_directories: bool = True
 
 
 @cache

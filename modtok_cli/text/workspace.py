@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
@@ -9,6 +10,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.remote import path_of
 from modtok_cli.text.directory import Directory, variety_of_name
 from modtok_cli.text.file_labels import guess_language, label_of_path, split_name
+from modtok_cli.text.identify import identified
 from modtok_cli.text.languages import (
     Label,
     by_label,
@@ -63,6 +65,14 @@ def language_files(
     if not entries and not mixed and (inner := _inner(data, wanted, reading)):
         progress.note(f"{data}: languages are looked for in {inner.relative_to(data)}")
         return language_files(inner, languages, reading, known, progress)
+    if not entries and not mixed and wanted is None:
+        for file in filter(Path.is_file, nameless):
+            if label := identified(file, reading):
+                entries.setdefault(label, []).append(file)
+                progress.note(
+                    f"{file}: identified as {label} (name it {label}{file.suffix} to set it)"
+                )
+        nameless = [each for each in nameless if each not in chain(*entries.values())]
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -121,8 +131,9 @@ def _inner(data: Path, wanted: Sequence[str] | None, reading: Reading) -> Path |
     if (data / "snapshots").is_dir():
         inner = list((data / "snapshots").iterdir())
     else:
-        entries = Directory(data, _is_read).entries(data)
-        if any(_is_read(each) and each.is_file() for each in entries):
+        directory = Directory(data, _is_read)
+        entries = directory.entries(data)
+        if any(directory.reads(each) and each.is_file() for each in entries):
             return None
         below = (Directory(each, _is_read) for each in entries if each.is_dir())
         inner = [each.root for each in below if _entries(each, wanted, reading)[0]]
@@ -146,7 +157,7 @@ def _entries(
             # A rare code counts only on request: "abc.txt" may be anything.
             first = canonical(entry.name.split(".")[0])
             label = first if any(Label.of(first).fits(Label.of(name)) for name in wanted) else None
-        if not entry.is_dir() and not _is_read(entry):
+        if not entry.is_dir() and not directory.reads(entry):
             if not wanted or any(label and Label.of(label).fits(Label.of(name)) for name in wanted):
                 directory.below(entry)  # which notes that it is not read
         elif label is not None:
@@ -281,6 +292,9 @@ def by_language(
         names = [name] if name else []
         if not names and reading.lang_field and not is_pipe(path):
             names = _languages_in(_mixed([path_of(path)]), reading)
+        if not names and not is_pipe(path) and (label := identified(path_of(path), reading)):
+            progress.note(f"{path}: identified as {label} (use --lang to set it)")
+            names = [label]
         if not names:
             raise UsageError(
                 "the file name contains no language",

@@ -9,9 +9,8 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
-from modtok_cli.base.option import Option, options_of
+from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import (
-    PATHS,
     FilePath,
     Langs,
     is_path,
@@ -30,16 +29,16 @@ from modtok_cli.tokenizer.adopted.text_form import has_model
 from modtok_cli.tokenizer.adopted.tokenizer_file import GIVEN, derivation, smallest
 from modtok_cli.tokenizer.formats import suffix_of
 from modtok_cli.tokenizer.open import opened, split_spec
-from modtok_cli.tokenizer.parameters import Coverage, ModularSource
+from modtok_cli.tokenizer.parameters import Coverage, KeptText, ModularSource, MostUsed
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 
 def _unused(values: Mapping[str, Any]) -> Unused:
-    if not values.get("on"):
+    if not values.get("texts"):
         yield options_of(Reading), "no text is read without --text"
         # modtok.toml may give them for other commands.
-        yield ("top_k", "coverage"), "--text and -k or --coverage require each other"
+        yield ("top", "coverage"), "--text and --top or --coverage require each other"
 
 
 @public
@@ -58,27 +57,9 @@ def extract(
         ),
     ] = None,
     *,
-    top_k: Annotated[
-        int | None,
-        Option(
-            "Keep the N tokens most used in --text.",
-            flags="-k --budget",
-            key="k",
-            metavar="N",
-            low=1,
-        ),
-    ] = None,
+    top: Annotated[int | None, option_of(MostUsed, low=1)] = None,
     coverage: Coverage = None,
-    on: Annotated[
-        Sequence[FilePath],
-        Option(
-            "Text for -k and --coverage. Repeatable.",
-            flags="--text",
-            kind=list[str],
-            metavar="TEXT",
-            accepts=PATHS,
-        ),
-    ] = (),
+    texts: KeptText = (),
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> Subtokenizer:
@@ -88,8 +69,8 @@ def extract(
     is a SentencePiece model, for Unigram tokenizers and for bpe-merge --whole-characters.
     It depends only on the tokenizer and the set of languages.
 
-    `top_k` and `coverage` select tokens by their use in the texts `on`, instead of or in addition
-    to `languages`, from any tokenizer that adopt takes. Special tokens, bytes, and tokens that
+    `top` and `coverage` select tokens by their use in `texts`, instead of or in addition to
+    `languages`, from any tokenizer that adopt takes. Special tokens, bytes, and tokens that
     build others always stay.
 
     Returns:
@@ -99,20 +80,20 @@ def extract(
         >>> modtok.extract("tokenizer", "fr,en", "fr-en.json").languages
         ('en', 'fr')
         >>> modtok.extract(
-        ...     "unigram/fr.model", output="small.model", top_k=400, on="data/fr.jsonl"
+        ...     "unigram/fr.model", output="small.model", top=400, texts="data/fr.jsonl"
         ... ).size
         400
 
     Raises:
-        UsageError: an unknown language, `top_k` is out of range, or a format that cannot hold the
+        UsageError: an unknown language, `top` is out of range, or a format that cannot hold the
             tokenizer.
         ModtokError: the tokenizer is damaged, or unreadable texts.
     """
-    selects = top_k is not None or coverage is not None
-    if selects != bool(on):
+    selects = top is not None or coverage is not None
+    if selects != bool(texts):
         raise UsageError(
-            "--text and -k or --coverage require each other",
-            remedy="as in: modtok extract -k 24000 --text data/fr.jsonl.zst TOKENIZER",
+            "--text and --top or --coverage require each other",
+            remedy="as in: modtok extract --top 24000 --text data/fr.jsonl.zst TOKENIZER",
         )
     names_them = is_path(tokenizer) and bool(split_spec(str(tokenizer))[1])
     if not selects and languages is None and not names_them:
@@ -121,7 +102,7 @@ def extract(
     suffix = None if path is None else suffix_of(path)
     part = opened(tokenizer, languages, progress=progress)
     if selects:
-        part = most_used(part, top_k, text_paths(on), reading, progress, coverage=coverage)
+        part = most_used(part, top, text_paths(texts), reading, progress, coverage=coverage)
     assert isinstance(part, Subtokenizer)
     if path is not None:
         write_bytes(path, content_of(part, suffix))
@@ -174,7 +155,7 @@ def most_used(
     if k is not None and k > tokenizer.size:
         raise UsageError(
             f"the tokenizer has {tokenizer.size:,} tokens, cannot keep {k:,}",
-            where="-k",
+            where="--top",
             remedy=f"choose at most {tokenizer.size:,}",
         )
     mask = used_mask(tokenizer, counts, k, coverage)
@@ -213,7 +194,7 @@ def frequent_mask(counts: Int64Array, scores: Float64Array, always: BoolArray, k
     if k <= least:
         raise UsageError(
             f"{k:,} tokens are too few: {least:,} are bytes and special tokens",
-            where="-k",
+            where="--top",
             remedy=f"choose more than {least:,}",
         )
     order = np.lexsort((np.arange(len(counts)), -scores, -counts, ~always))

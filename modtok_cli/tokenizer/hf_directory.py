@@ -13,7 +13,9 @@ from modtok_cli.base.read_file import read_file
 from modtok_cli.tokenizer.adopted.file_ids import check_written
 from modtok_cli.tokenizer.adopted.restrict import tokens_of, with_places
 from modtok_cli.tokenizer.chat_template import LARGEST, check_template
+from modtok_cli.tokenizer.model_card import README, readme
 from modtok_cli.tokenizer.segmenters.json_frame import added_tokens
+from modtok_cli.tokenizer.tokenizer_card import part_card
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
@@ -51,7 +53,7 @@ def write_hf_directory(
     chat_template: str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write `tokenizer.json` and `tokenizer_config.json`; returns what they contain.
+    """Write `tokenizer.json`, `tokenizer_config.json` and a card; returns what they contain.
 
     Args:
         directory: output, complete or absent.
@@ -66,7 +68,7 @@ def write_hf_directory(
         `chat_template` (its name, or None).
     """
     check_new(directory, force=force, flag="--hf")
-    refuse_others(directory, FILES.__contains__)
+    refuse_others(directory, (*FILES, README).__contains__)
     document = orjson.loads(tokenizer_json)
     ends, template = None, None
     if chat_template is not None:
@@ -80,12 +82,7 @@ def write_hf_directory(
     end = ends or (END_OF_TEXT if END_OF_TEXT in names else None)
     pad = PAD if PAD in names else end
     config = _config(names, end, pad, template)
-    with atomic_directory(directory) as place:
-        data = check_written(orjson.dumps(document) + b"\n", str(directory))
-        (place / FILES[0]).write_bytes(data)
-        option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
-        (place / FILES[1]).write_bytes(orjson.dumps(config, option=option))
-    return {
+    row = {
         "output": str(directory),
         "tokens": _size(document),
         "added": added,
@@ -93,6 +90,13 @@ def write_hf_directory(
         "pad": pad,
         "chat_template": chat_template,
     }
+    with atomic_directory(directory) as place:
+        data = check_written(orjson.dumps(document) + b"\n", str(directory))
+        (place / FILES[0]).write_bytes(data)
+        option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
+        (place / FILES[1]).write_bytes(orjson.dumps(config, option=option))
+        (place / README).write_bytes(readme(part_card(document, row), directory))
+    return row
 
 
 def template_of(name: str) -> tuple[tuple[str, ...], str | None, str]:

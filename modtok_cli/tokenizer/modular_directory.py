@@ -7,6 +7,7 @@ arrays.safetensors      T, as modtok reads it: tokens, merges or scores, and pac
 tokenizer.json          T, as the `tokenizers` library loads it; read here if T is adopted only
 tokenizer.model         T, as SentencePiece loads it (Unigram, whole characters)
 references/<lang>.json  monolingual tokenizers to compare with
+README.md               model card; one that its user wrote is kept
 
 The arrays are mapped into memory and hashed whole. Of a subset only the languages in question are
 unpacked and checked.
@@ -25,11 +26,13 @@ from modtok_cli.base.membership import Membership
 from modtok_cli.base.tensors import Array, ArraysFile
 from modtok_cli.tokenizer import manifest as manifests
 from modtok_cli.tokenizer.manifest import ARRAYS, TOKENIZER, Manifest
+from modtok_cli.tokenizer.model_card import README, readme
 from modtok_cli.tokenizer.segmenters.interface import ModularSegmenter, segmentation
 from modtok_cli.tokenizer.segmenters.json_frame import REBUILD
 from modtok_cli.tokenizer.stored import Stored, check_digest, largest, read_checked
+from modtok_cli.tokenizer.tokenizer_card import directory_card
 
-_OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL}
+_OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL, README}
 
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
@@ -72,12 +75,14 @@ def save(
         raise UsageError(f"references of unknown languages: {', '.join(stray)}")
     for language in sorted(references):
         files[manifests.reference_name(language)] = references[language]
+    manifest_json = manifests.write_manifest(manifest, files)
+    files[README] = readme(directory_card(manifest), directory)
     with atomic_directory(directory) as beside:
         if references:
             (beside / manifests.REFERENCES).mkdir()
         for path, data in files.items():
             (beside / path).write_bytes(data)
-        (beside / manifests.NAME).write_bytes(manifests.write_manifest(manifest, files))
+        (beside / manifests.NAME).write_bytes(manifest_json)
 
 
 def check_place(directory: Path) -> None:

@@ -23,6 +23,8 @@ from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.segmenters.interface import segmentation
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
+STDIN = "stdin"
+"""Name of a tokenizer that was piped, before its languages."""
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
     "a tiktoken rank file, a name of the hub (owner/name) or -"
@@ -137,7 +139,10 @@ def open_tokenizer(
                 where="stdin",
                 remedy="pipe a tokenizer, or name one with -t",
             )
-        return open_bytes(data, "-", "stdin", progress=progress)
+        tokenizer = open_bytes(data, STDIN, "stdin", progress=progress)
+        if isinstance(tokenizer, Subtokenizer) and tokenizer.languages:
+            tokenizer.name = f"{STDIN}@{','.join(tokenizer.languages)}"
+        return tokenizer
     if modular := modular_of(spec):
         return open_subset(*modular, name=name_of(spec))
     head, pattern = split_pattern(spec)

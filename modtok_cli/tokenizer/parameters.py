@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from modtok_cli.base.option import Option
-from modtok_cli.base.parameters import FilePath, is_path
+from modtok_cli.base.parameters import PATHS, FilePath, is_path
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.protocol import Tokenizer
 
@@ -80,14 +80,22 @@ ModularSource = Annotated[
         ),
     ),
 ]
-TokensPerLanguage = Annotated[
+MostUsed = Annotated[
     int | None,
     Option(
-        "Keep the N most used tokens of each language; all used tokens by default.",
-        flags="-k --budget",
-        key="k",
+        "Keep the N tokens that each language, or --text, uses most; all used tokens by default.",
         metavar="N",
         low=257,
+    ),
+]
+KeptText = Annotated[
+    FilePath | Sequence[FilePath],
+    Option(
+        "Keep the tokens that this text uses. Repeatable.",
+        flags="--text",
+        kind=list[str],
+        metavar="TEXT",
+        accepts=PATHS,
     ),
 ]
 Coverage = Annotated[

@@ -43,8 +43,8 @@ class SamplingSettings(Declared, section="data"):
     """Shares of text, and the subtokenizer of a batch: the first keys of `[data]`."""
 
     sampling: str = _staged(
-        "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
-        "languages) or joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
+        "Subtokenizer of a batch: none (its language), full (all of T), sub:N (N more languages), "
+        "joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
         default=lambda run: "sub:2",
         metavar="REGIME",
         parse=values.sampling,
@@ -60,7 +60,7 @@ class SamplingSettings(Declared, section="data"):
         default="micro",
     )
     mix: dict[str, float] | None = _staged(
-        "Share of some languages in the mixture. Default: en=0.7 if there is English.",
+        "Share of some languages in the mixture of text. Default: en=0.7 if there is English.",
         metavar="LANG=SHARE,...",
         parse=parse_mix,
     )
@@ -107,9 +107,11 @@ class DataSettings(Declared, section="data"):
         parse=values.languages,
         complete="languages",
     )
-    batch_size: int = _staged("Sequences per step. Default: by preset; 8 for tiny.", **_count)
+    batch_size: int = _staged(
+        "Number of sequences per batch. A step is one; default: by preset, 8 for tiny.", **_count
+    )
     micro_batch: int = _staged(
-        "Sequences per forward pass; less on a rank with a smaller share. Default: by preset.",
+        "Sequences per forward pass. Less on a rank with a smaller share; default: by preset.",
         **_count,
         adapt=lambda run, value: min(value, run.batch_size),
     )
@@ -121,7 +123,7 @@ class DataSettings(Declared, section="data"):
         default="packed",
     )
     workers: int = option(
-        "Tokenization processes per rank.",
+        "Number of parallel tasks. They tokenize, for each rank.",
         default=1,
         metavar="N",
         low=0,
@@ -144,23 +146,23 @@ class DataSettings(Declared, section="data"):
         changeable=True,
     )
     errors: Literal["strict", "replace", "skip"] = option(
-        "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.",
+        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document.",
         default="strict",
         panel=PANEL,
     )
     field: str = option(
-        "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
+        "Field or column of the text. In JSON, Parquet, CSV and Arrow files; a.b if nested.",
         default="text",
         metavar="NAME",
         panel=PANEL,
     )
     chat_template: str | None = option(
-        "Train on conversations, field messages of JSON lines, with the loss on answers: chatml, "
-        "headers, a Jinja file, or model (the template of --init-from).",
+        "Chat template: chatml, headers, or a Jinja file. Also model, that of --init-from. Text is "
+        "conversations, field messages of JSON lines, with the loss on answers.",
         metavar="TEMPLATE",
     )
     lang_field: str | None = option(
-        "Field of each document's language, for files of several languages.",
+        "Field with the language of each document. For files of several languages.",
         panel=PANEL,
         metavar="NAME",
     )
@@ -176,8 +178,8 @@ class ArchitectureSettings(Declared, section="architecture"):
     """`[architecture]`: a preset, and the sizes that differ from it."""
 
     model: str = option(
-        "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
-        "Default: tiny; 0.5b on a GPU.",
+        "Size of the model: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Also 7b-32. Default: tiny; "
+        "0.5b on a GPU.",
         default=lambda run: "0.5b" if run.gpu else "tiny",
         metavar="NAME",
         parse=values.model,
@@ -219,7 +221,7 @@ class ParallelismSettings(Declared, section="parallelism"):
         high=1 << 16,
     )
     offload: bool = option(
-        "Keep embedding tables in host memory; active rows are on the GPU.", default=False
+        "Keep embedding tables in host memory. Active rows are on the GPU.", default=False
     )
     offload_delay: int = _key(
         "Delay of offloaded updates in steps: 1 overlaps updates with compute. Default: 1.",
@@ -252,7 +254,7 @@ class ParallelismSettings(Declared, section="parallelism"):
         default="flash",
     )
     deterministic: bool = _changeable(
-        "On GPUs, add in one order, so that a repeated run has the same bits; slower.",
+        "On GPUs, add in one order. A repeated run has the same bits; slower.",
         default=False,
     )
     device_memory: int | None = _changeable_key(
@@ -288,7 +290,7 @@ class ScheduleSettings(Declared, section="schedule"):
         low=0,
     )
     schedule: Literal["cosine", "linear", "wsd", "constant"] = _staged(
-        "Learning-rate schedule after the warm-up; wsd: stable, then linear decay.",
+        "Learning-rate schedule after the warm-up. wsd: stable, then linear decay.",
         default="cosine",
     )
     lr_steps: int = _key(
@@ -317,8 +319,8 @@ class InitSettings(Declared, section="init"):
 
     seed: int = option("Random seed.", default=0, metavar="N", low=0, high=values.SEEDS - 1)
     init_from: Path | None = option(
-        "Run, or Llama, Mistral, Qwen2 or Qwen3 of Hugging Face (directory or name on the hub), to "
-        "take the initial weights from; -t may be another tokenizer.",
+        "Run, or Llama, Mistral, Qwen2 or Qwen3 of Hugging Face, with the initial weights. -t may "
+        "be another tokenizer.",
         metavar="MODEL",
         hub="model",
     )
@@ -328,7 +330,7 @@ class InitSettings(Declared, section="init"):
         needs="init_from",
     )
     train: Literal["all", "rows"] = option(
-        "Train all parameters, or only rows of tokens that --init-from lacks.",
+        "Train all parameters, or the rows that --init-from lacks.",
         default=lambda run: "all",
         needs="init_from",
     )
@@ -414,7 +416,7 @@ class PrecisionSettings(Declared, section="precision"):
     """`[precision]`."""
 
     dtype: Literal["bfloat16", "float32"] = option(
-        "Backbone dtype. Default: float32; bfloat16 on a GPU.",
+        "Dtype of the weights. Of the backbone; default: float32, bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",
     )
 
@@ -424,8 +426,8 @@ class EvaluationSettings(Declared, section="evaluation"):
     """`[evaluation]`: evaluations, checkpoints and logs."""
 
     eval_every: int = _changeable(
-        "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more if evaluation "
-        "takes over a tenth of the time.",
+        "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more if they take "
+        "over a tenth of the time.",
         **_steps,
         default=lambda run: min(1000, values.tenth_of(run.steps)),
     )
@@ -451,7 +453,7 @@ class EvaluationSettings(Declared, section="evaluation"):
         parse=parse_bytes,
     )
     eval_tasks: tuple[str, ...] | None = _changeable(
-        "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",
+        "Multiple-choice tasks to evaluate on. Names, all or none, from local files.",
         metavar="TASK,...",
         parse=values.names,
     )
@@ -462,7 +464,7 @@ class EvaluationSettings(Declared, section="evaluation"):
         needs="eval_tasks",
     )
     eval_tasks_data: Path = _changeable_key(
-        "Directory with the questions, as --data of modtok eval mcq. Default: tasks.",
+        "Directory with the questions, as --eval-data of modtok eval mcq. Default: tasks.",
         default=lambda run: Path("tasks"),
         metavar="DIR",
         needs="eval_tasks",
@@ -479,7 +481,7 @@ class EvaluationSettings(Declared, section="evaluation"):
         needs="eval_tasks",
     )
     log: tuple[str, ...] | None = _changeable(
-        "Also log metrics to tensorboard, wandb (comma-separated); or none.",
+        "Also log metrics to tensorboard, wandb. Comma-separated; or none.",
         metavar="NAME,...",
         parse=values.loggers,
     )

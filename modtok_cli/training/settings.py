@@ -47,7 +47,7 @@ class RunSettings(Declared):
     precision: PrecisionSettings
     evaluation: EvaluationSettings
     profile: int | None = option(
-        "Write a torch profiler trace of N steps, profile.json.gz of the run.",
+        "Write a torch profiler trace of N steps. It is profile.json.gz of the run.",
         metavar="N",
         low=1,
         high=1 << 48,

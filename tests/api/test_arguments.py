@@ -184,7 +184,9 @@ def test_messages_have_names_of_parameters(directory: Path, tmp_path: Path) -> N
     body = modtok.Reading(field="body", errors="skip")
     with pytest.raises(modtok.UsageError, match=r"^without size, .*: omit reading.errors, reading"):
         modtok.tokens(directory, "fi", reading=body)
-    with pytest.raises(modtok.UsageError, match=r"read without on: omit reading.errors, reading"):
+    with pytest.raises(
+        modtok.UsageError, match=r"read without texts: omit reading.errors, reading"
+    ):
         modtok.extract(directory, "fi", reading=body)
     with pytest.raises(modtok.UsageError, match=r"no text given: omit reading.errors, reading"):
         modtok.cost(reading=body)

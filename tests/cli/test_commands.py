@@ -159,7 +159,7 @@ def test_evaluations(here: Here, installed: Any, stand_in: Any) -> None:
         results=[RESULT], examples=[example("mt", "en-fr", "1", {}, output="a", reference="b")]
     )
     done = stand_in("evaluate_mt", evaluation)
-    line = "eval mt r --data d --examples e.jsonl --json"
+    line = "eval mt r --eval-data d --examples e.jsonl --json"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert json.loads(out)["tokens"] == 9

@@ -37,10 +37,10 @@ LANGUAGES = ("en", "fi", "fr")
 CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
     (r"--size \d+", "--size 400"),
-    ("modtok serve", "modtok serve --host localhost --offload-rows --prepare"),
+    ("modtok serve", "modtok serve --offload --prepare"),
     ("--port 8080", "--port 0"),
     (r"-k \d+", "-k 600"),
-    (r"(modtok extract .*)-k \d+", r"\1-k 300"),
+    (r"(modtok extract .*)--top \d+", r"\1--top 300"),
     (r"--steps \d+", "--steps 2"),
     (r"(modtok cost .*)--model \S+", r"\1--model tiny"),
     (r"--superwords \d+", "--superwords 100"),

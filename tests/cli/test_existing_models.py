@@ -32,7 +32,7 @@ def model(workspace: Path) -> Path:
 
 def test_the_report_is_read_first_and_compares_both_models(model: Path, here: Any) -> None:
     shutil.copy("news.fr.txt", "some.txt")
-    line = "slice model --langs fr -k 400 -o part --table --report"
+    line = "slice model --langs fr --top 400 -o part --table --report"
     status, _, err = here(*line.split(), "nowhere")
     assert (status, "nowhere: does not exist" in err, Path("part").exists()) == (2, True, False)
     status, out, err = here(*line.split(), "some.txt")
@@ -41,6 +41,24 @@ def test_the_report_is_read_first_and_compares_both_models(model: Path, here: An
     assert f"Text in 400 of {PADDED} rows" in out
     assert "bits/byte before" in out
     assert "unknown" in out
+
+
+def test_a_list_on_a_terminal_is_summarized(
+    model: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    listed = modtok.tokens("model", "fr", size=310)
+    monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
+    status, out, err = here("tokens", "model", "--langs", "fr", "--size", "310")
+    assert (status, out) == (0, "")
+    library = AutoTokenizer.from_pretrained("model")
+    texts = Path("data/fr.txt").read_text("utf-8").splitlines()
+    used = [index for text in texts for index in library(text, add_special_tokens=False).input_ids]
+    share = sum(index in set(listed) for index in used) / len(used)
+    assert re.search(rf"fr +{100 * share:.2f} *\n", err)
+    assert "310 of " in err
+    assert f", {library.decode(listed[-1])!r}\n" in err
 
 
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
@@ -54,7 +72,7 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert here("tokens", "adopted", "--langs", "fr")[1] == out
     assert json.loads(here("tokens", "model", "--langs", "fr", "--format", "json")[1]) == ids
     Path("ids.txt").write_text(out)
-    status, out, _ = here("slice", "model", "--token-ids", "ids.txt", "-o", "kept", "--json")
+    status, out, _ = here("slice", "model", "--must-have", "ids.txt", "-o", "kept", "--json")
     assert status == 0
     assert json.loads(out.splitlines()[0])["tokens"] >= len(ids)
     fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "vllm")[1])
@@ -70,12 +88,12 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert here(*line.split())[0] == 0
     assert torch.load("fr.pt", weights_only=True) == ids
     assert here(*line.split())[0] == 2
-    few = here("tokens", "model", "--langs", "fr", "-k", "300")[1].splitlines()
+    few = here("tokens", "model", "--langs", "fr", "--top", "300")[1].splitlines()
     assert len(few) == 300
-    for given in ("-k 300", "--coverage 0.9", "--data nowhere", "--field body"):
+    for given in ("--top 300", "--coverage 0.9", "--data nowhere", "--field body"):
         status, _, err = here(*f"tokens adopted --langs fr {given}".split())
         assert (status, "languages have tokens already: omit" in err) == (2, True)
-    Path("modtok.toml").write_text("[tokens]\nk = 300\n")  # for other lists than these
+    Path("modtok.toml").write_text("[tokens]\ntop = 300\n")  # for other lists than these
     assert [*map(int, here("tokens", "adopted", "--langs", "fr")[1].split())] == ids
     assert len(here("tokens", "model", "--langs", "fr", "--size", "310")[1].splitlines()) == 310
     line = "tokens model --langs fi,en --sizes --test data --mix fi=0.7 --plot sizes.svg"
@@ -119,11 +137,11 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
             "--bos is for runs and slices of runs, not",
         ),
         ("slice model --langs fr", "no output directory given"),
-        ("slice model --token-ids x --data y -o part", "no languages given: omit --data"),
+        ("slice model --must-have x --data y -o part", "no languages given: omit --data"),
         ("slice data --langs fr --from x -o part", "--from is for --append"),
         ("generate model --langs fr hello", "is a model without languages"),
-        ("eval sum model --data .", "has no languages; name them"),
-        ("eval sum model --langs fr --infer fr --data .", "is a model with one vocabulary"),
+        ("eval sum model --eval-data .", "has no languages; name them"),
+        ("eval sum model --langs fr --infer fr --eval-data .", "is a model with one vocabulary"),
         ("slice model --in fr -o part", "--in is for runs and slices of runs, not"),
         ("slice data --text data/fr.txt --langs fr -o part", "data: is not a run"),
         ("eval bpb model news.fr.txt --infer fr", "model"),
@@ -145,14 +163,14 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
     assert here("adopt", "model", "--langs", "fr,en", "-o", "adopted")[0] == 0
     body = modtok.Reading(field="body")
     names = {
-        "--step": "step", "--bos": "bos", "--no-verify": "verify", "-k": "k", "--in": "inputs",
+        "--step": "step", "--bos": "bos", "--no-verify": "verify", "--top": "top", "--in": "inputs",
         "--head": "head", "--field": "reading.field", "--top-p": "top_p", "--data": "data",
-        "--limit": "limit", "-t": "tokenizer", "--text": "on", "--probe": "probe", "--size": "size",
-        "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
+        "--limit": "limit", "-t": "tokenizer", "--text": "texts", "--probe": "probe",
+        "--size": "size", "--append": "append", "--temperature": "temperature", "--dtype": "dtype",
     }  # fmt: skip
     Path("l").write_text("1 2")
     m, runs = modtok, "runs and slices of runs, not for Hugging Face models; omit it"
-    no_text = "no text selects tokens: omit k"
+    no_text = "no text selects tokens: omit top"
     for line, call, message in (
         ("slice model --langs fr --step 3 -o s", partial(m.slice, "model", "fr", step=3),
          f"model: step is for {runs}"),
@@ -162,10 +180,10 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
          partial(m.slice, "model", head="l", verify=False),
          "model: verify is for runs, slices of runs and Hugging Face models, "
          "not for drafts (head); omit it"),
-        ("slice model --token-ids i -k 300 -o s",
-         partial(m.slice, "model", token_ids="i", k=300), no_text),
-        ("slice model -t a --langs fr -k 300 -o s",
-         partial(m.slice, "model", "fr", tokenizer="a", k=300), no_text),
+        ("slice model --must-have i --top 300 -o s",
+         partial(m.slice, "model", must_have="i", top=300), no_text),
+        ("slice model -t a --langs fr --top 300 -o s",
+         partial(m.slice, "model", "fr", tokenizer="a", top=300), no_text),
         ("slice data --append fr --in fi", partial(m.slice, "data", append="fr", inputs="fi"),
          "append adds languages to both sides of a slice: omit inputs"),
         ("serve model --dtype float16 --prepare",
@@ -179,12 +197,12 @@ def test_python_refuses_what_the_command_line_refuses(model: Path, here: Any) ->
          "model: step is for runs, not for Hugging Face models; omit it"),
         ("generate model hi --top-p 0.9", partial(m.generate, "model", ["hi"], top_p=0.9),
          "temperature 0 takes the most probable token: omit top_p"),
-        ("tokens adopted --langs fr -k 300", partial(m.tokens, "adopted", "fr", k=300),
-         "without size, languages have tokens already: omit k"),
-        ("tokens model --size 400 -k 300", partial(m.tokens, "model", size=400, k=300),
-         "size is the number of all tokens: omit k"),
+        ("tokens adopted --langs fr --top 300", partial(m.tokens, "adopted", "fr", top=300),
+         "without size, languages have tokens already: omit top"),
+        ("tokens model --size 400 --top 300", partial(m.tokens, "model", size=400, top=300),
+         "size is the number of all tokens: omit top"),
         ("extract -t adopted --field body", partial(m.extract, "adopted", reading=body),
-         "no text is read without on: omit reading.field"),
+         "no text is read without texts: omit reading.field"),
         ("corpus stats a.txt --data b", partial(m.corpus_stats, "a.txt", data="b"),
          "TEXT is given: omit data"),
         ("cost --limit 2", partial(m.cost, limit=2), "no text given: omit limit"),
@@ -218,7 +236,7 @@ def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
     Path("modtok.toml").write_text(  # what is for runs
         '[slice]\ndtype = "float16"\nbos = false\nstep = 4\n[generate]\ntokenizer = "adopted"\n'
     )
-    assert here(*["slice", "model", "--langs", "fr", "-k", "400", "-o", "part"])[0] == 0
+    assert here(*["slice", "model", "--langs", "fr", "--top", "400", "-o", "part"])[0] == 0
     status, out, err = here("generate", "part", "Il était", "--max-tokens", "4", "--json")
     Path("modtok.toml").unlink()
     assert status == 0, err
@@ -227,7 +245,7 @@ def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
     row = json.loads(out)
     assert (row["prompt"], row["languages"], row["tokens"]) == ("Il était", [], 4)
     shutil.copytree(SAMPLE / "tasks", "tasks")
-    line = "eval sum part --langs fr --data tasks --limit 2 --shots 0 --max-tokens 4 --json"
+    line = "eval sum part --langs fr --eval-data tasks --limit 2 --shots 0 --max-tokens 4 --json"
     status, out, err = here(*line.split())
     assert status == 0, err
     rows = [json.loads(each) for each in out.splitlines()]

@@ -1,8 +1,6 @@
-"""The flags: frozen, one meaning each, in help and in the man pages that `make man` writes."""
+"""The flags: frozen, one meaning each, and in help."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,20 +8,12 @@ import pytest
 from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import ORDER, command_tree
-from modtok_cli.cli.manpage import escape, pages, write_pages
-from modtok_cli.cli.tree import by_panel, nodes
-from modtok_cli.training.settings import OPTIONS
+from modtok_cli.cli.names import MEANT_OPTIONS
+from modtok_cli.cli.tree import MORE, by_panel, first_sentence, nodes
 
 from .frozen import surface
 
-MAN = Path(__file__).parents[2] / "man"
 COMMANDS = [node for node in nodes(command_tree()) if not node.is_group]
-
-
-@pytest.fixture(scope="module")
-def made() -> dict[str, str]:
-    """The pages, by file."""
-    return pages(command_tree())
 
 
 def test_the_command_line_is_frozen() -> None:
@@ -54,14 +44,42 @@ def test_a_flag_means_the_same_everywhere() -> None:
     assert {flag: said for flag, said in meanings.items() if len(said) > 1} == {}
 
 
-def test_options_of_pretrain_are_grouped_as_in_recipes() -> None:
-    (node,) = (node for node in COMMANDS if node.path == ("pretrain",))
-    groups = {title: {line.name for line in lines} for title, lines in by_panel(node.lines).items()}
-    assert {"lr", "warmup"} <= groups["Schedule"]
-    assert {"gpus", "offload"} <= groups["Parallelism"]
-    assert {"name", "runs", "config", "resume", "quiet", "help"} <= groups["Options"]
-    assert len(groups) == 10
-    assert len(groups["Options"]) < 16
+# Options whose sentence depends on the command.
+OWN_SENTENCE = {
+    "--output": "a command writes a file or a directory, or nothing without it",
+    "--tokenizer": "commands take other kinds: one to extend, any, or that of a run",
+}
+
+
+def test_an_option_has_one_sentence() -> None:
+    """What depends on the command follows the first sentence."""
+    sentences: dict[str, set[str]] = {}
+    for node in COMMANDS:
+        for line in node.lines:
+            for flag in line.flags:
+                sentences.setdefault(flag, set()).add(first_sentence(line.help))
+    several = {flag: found for flag, found in sentences.items() if len(found) > 1}
+    short = {flag for flag in several if not flag.startswith("--")}
+    assert several.keys() - short == OWN_SENTENCE.keys(), several
+    assert short == {"-o", "-t"}
+
+
+def test_hints_for_unknown_options_name_options() -> None:
+    names = {name for node in COMMANDS for line in node.lines for name in (*line.flags, line.value)}
+    names |= {name.strip("[].") for name in names}
+    for other, choices in MEANT_OPTIONS.items():
+        assert {each.split()[0] for each in choices} <= names, other
+
+
+@pytest.mark.parametrize("name", ["pretrain", "slice"])
+def test_long_help_has_two_screens_of_what_is_changed_first(here, monkeypatch, name: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (node,) = (node for node in COMMANDS if node.path == (name,))
+    groups = {title: [line.name for line in lines] for title, lines in by_panel(node.lines).items()}
+    assert groups.keys() - {"Arguments"} == {"Options", MORE}
+    assert groups["Options"][0] == {"pretrain": "sampling", "slice": "langs"}[name]
+    assert len(groups["Options"]) < 22
+    assert len(here(name, "--help")[1].splitlines()) <= 100
 
 
 def test_help_shows_every_option_and_an_example_in_80_columns(here, monkeypatch) -> None:
@@ -77,37 +95,3 @@ def test_help_shows_every_option_and_an_example_in_80_columns(here, monkeypatch)
         assert f"modtok {' '.join(node.path)}" in examples
         for line in node.lines:
             assert line.is_argument or f"  {line.heading}" in options
-
-
-def test_committed_pages_are_the_generated_ones(made: dict[str, str]) -> None:
-    committed = {path.name: path.read_text(encoding="utf-8") for path in MAN.glob("*.1")}
-    assert committed == made, "run `make man`"
-
-
-def test_pages_are_ascii_and_escaped(made: dict[str, str]) -> None:
-    assert escape(".B 'x\n'y \\ é") == "\\&.B 'x\n\\&'y \\e \\[u00E9]"
-    for text in made.values():
-        assert text.isascii()
-
-
-def test_keys_of_a_recipe_are_listed_with_their_defaults(made: dict[str, str]) -> None:
-    keys = [option for option in OPTIONS.values() if option.recipe_only]
-    for option in keys:
-        assert f"\n\\fB{option.section}.{option.name}\\fR" in made["modtok-pretrain.1"]
-    assert "Epsilon of AdamW.  [default: 1e\\-08]" in made["modtok-pretrain.1"]
-
-
-def test_writing_takes_away_pages_of_commands_that_are_gone(
-    made: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "modtok-gone.1").write_text("old")
-    (tmp_path / "other.1").write_text("kept")
-    write_pages(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(made) | {"other.1"}
-
-
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
-def test_groff_finds_nothing_wrong() -> None:
-    files = sorted(MAN.glob("*.1"))
-    done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", *files], capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""Every warning and refusal of docs/footguns.md, produced by the command in its row."""
+"""Every warning and refusal of warnings.md, produced by the command in its row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import save_file
 
 from helpers import fake_slurm
-from helpers.documented import ROOT
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.hf_models import save_model
 from helpers.sample import SAMPLE, needs, sample_text
@@ -26,10 +25,10 @@ from modtok_cli.model.slice.slice import slice as slice_model
 from modtok_cli.training import loop, metrics
 from modtok_cli.training.loop import pretrain
 
-PAGE = (ROOT / "docs" / "footguns.md").read_text("utf-8").partition("## Warnings and refusals")[2]
+PAGE = Path(__file__).with_name("warnings.md").read_text("utf-8").partition("refusals\n")[2]
 ROWS = [
     [re.findall("`(.+?)`", cell.replace(r"\|", "|")) for cell in re.split(r"(?<!\\)\|", row)[1:3]]
-    for row in PAGE.splitlines()[6:]
+    for row in PAGE.splitlines()[5:]
 ]
 SETTINGS = """
 [bpe]

@@ -14,6 +14,7 @@ import orjson
 import pytest
 import safetensors.numpy
 import tiktoken.load
+from huggingface_hub import ModelCard
 
 from helpers.contents import contents
 from helpers.external_models import build
@@ -69,6 +70,27 @@ def hub(
         monkeypatch.setattr(huggingface_hub.file_download.time, "sleep", lambda _: None)
         (workspace / "fi.txt").write_text("Hyvää päivää, maailma\n" * 9)
         yield served
+
+
+def test_what_one_shares_is_loaded_by_its_name(hub: Hub, here: Here, workspace: Path) -> None:
+    toy().save(workspace / "shared")
+    line = "extract -t shared --langs fi --hf part"
+    assert here(*line.split())[0] == 0
+    line = "slice acme/tiny --text fi.txt --must-have ids.txt -o small"
+    (workspace / "ids.txt").write_text("300\n301\n")
+    status, _, err = here(*line.split())
+    assert status == 0, err
+    names = {"me/all": "shared", "me/part": "part", "me/small": "small"}
+    more = {name: contents(workspace / place) for name, place in names.items()}
+    hub.repositories = {**hub.repositories, **more}
+    for pair in (("me/all@main@fi", "shared@fi"), ("me/part", "part"), ("me/small", "small")):
+        ids = [here("encode", "-t", each, "fi.txt")[1] for each in pair]
+        assert ids[0] == ids[1] != ""
+    words = ["Hyvää", "--max-tokens", "2"]
+    written = [here("generate", each, *words)[:2] for each in ("me/small", "small")]
+    assert written[0] == written[1] == (0, written[0][1])
+    data = ModelCard.load(workspace / "small" / "README.md").data
+    assert (data.base_model, data.language, data.license) == ("acme/tiny", None, None)
 
 
 def test_tokenizers_and_models_of_the_hub(hub: Hub, here: Here, workspace: Path) -> None:

@@ -81,6 +81,13 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         ("nsl", 'TEXT is missing; try "modtok nsl --help"'),
         ("nsl - -", "standard input (-) is given twice; give it once"),
         ("bpe --untie", 'unknown option --untie; try "modtok bpe --help"'),
+        ("bpe --vocab-size 3", 'unknown option --vocab-size; use -k N; try "modtok bpe --help"'),
+        ("adopt -k 3", "unknown option -k; use --top N; try"),
+        ("tokens model --budget 3", "unknown option --budget; use --top N or --size N; try"),
+        ("eval mcq --data x", "unknown option --data; use --eval-data PATH; try"),
+        ("eval compare a b --text x", "unknown option --text; use TEXT as an argument; try"),
+        ("check --langs fr", "unknown option --langs; use --lang LANG of a text or -t DIR@fr,en;"),
+        ("eval mt --langs fr", "unknown option --langs; use --pairs fr-en; try"),
         ("bpe --buget 3", 'unknown option --buget; did you mean --budget?; try "modtok'),
         ("bpe_seq", 'unknown command bpe_seq; did you mean bpe-seq or bpe?; try "modtok --h'),
         ("it's", 'unknown command it\'s; try "modtok --help"'),
@@ -102,12 +109,11 @@ def test_a_current_directory_that_was_removed_is_named(here, tmp_path: Path, mon
     assert here("sample", "here") == (1, "", said)
 
 
-@pytest.mark.parametrize("typed", ["-k 700", "-k700", "--budget 700", "--budget=700"])
+@pytest.mark.parametrize("typed", ["-k 70", "-k70", "--budget 70", "--budget=70"])
 def test_messages_name_the_flag_that_was_typed(at, typed: str) -> None:
     """Of `-k/--budget` one is typed: the other one is not the user's word."""
     flag = typed.split("7")[0].rstrip(" =")
-    for line in (f"tokens tokenizer --langs fr {typed}",
-                 f"tokens tokenizer --langs fr --size 400 {typed}"):  # fmt: skip
+    for line in (f"bpe --langs fr {typed} -o n", f"bpe-seq {typed} -o n"):
         status, _, err = at(*line.split())
         assert status == 2
         assert {"-k", "--budget"} & set(re.findall(r"(?<!\w)-k\b|--budget", err)) == {flag}, err

@@ -51,11 +51,11 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         ("extract --langs fr -t none", "none@fr: does not exist"),
         ("extract --langs fr --special <|x|>", "require --hf"),
         ("extract --langs fr --hf d -o f", "mutually exclusive"),
-        ("extract -k 300", "--text and -k or --coverage require each other"),
-        ("extract --text fr.txt", "--text and -k or --coverage require each other"),
+        ("extract --top 300", "--text and --top or --coverage require each other"),
+        ("extract --text fr.txt", "--text and --top or --coverage require each other"),
         ("extract --langs fr --field body", "no text is read without --text: omit --field"),
         ("extract a -t b --langs fr", "two tokenizers given, a and b"),
-        ("extract a -k 300 --text x", "a: does not exist"),
+        ("extract a --top 300 --text x", "a: does not exist"),
         ("encode --langs xx fr.txt", "the tokenizer has no language 'xx'"),
         ("encode -t none fr.txt", "none: does not exist"),
         ("encode -t tokenizer@fr --langs fr fr.txt", "already selects languages"),
@@ -295,6 +295,10 @@ def test_nsl_of_names_and_pipes(at, learned: Path) -> None:
     assert (status, err) == (0, "reading the tokenizer from standard input\n")
     (piped,) = rows(out)
     assert (piped["nsl"], piped["signature"]) == (by_name[0]["nsl"], by_name[0]["signature"])
+    assert piped["tokenizer"] == "stdin@en,fr"
+    words = ["nsl", "fr.txt", "-t", "-", "-t", "tokenizer@each", "-t", "tokenizer"]
+    order = [row["tokenizer"] for row in rows(at(*words, stdin=extracted)[1])]
+    assert order == ["stdin@en,fr", "tokenizer@each", "tokenizer"]
     text = (learned / "fr.txt").read_bytes()
     (piped,) = rows(at("nsl", "-t", "tokenizer@fr,en", "-", "--lang", "fr", stdin=text)[1])
     assert (piped["nsl"], piped["signature"]) == (by_name[0]["nsl"], by_name[0]["signature"])

@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said_in_a_line(capsys: Any) -> None:
     own = "mcq --include mine --tasks code_fr --langs fr"
     sw = SAMPLE / "parallel" / "sw.txt"
     for line, status, message in (
-        ("mcq --data nowhere", 2, "nowhere: does not exist"),
+        ("mcq --eval-data nowhere", 2, "nowhere: does not exist"),
         ("mcq --tasks facts,,endings", 2, "has an empty entry"),
         ("mcq --infer tgt", 2, "needs a source and a target language"),
         ("mcq --examples tasks", 2, "tasks"),

@@ -322,6 +322,23 @@ def test_damaged_tables(tmp_path: Path, content: bytes, said: str) -> None:
     assert error.value.exit_code == 1
 
 
+def test_columns_of_a_table_without_a_header_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("".join(f"hei {number}\thello {number}\n" for number in range(24)))
+    shots, tests = find_parallel(path, columns=["fi", "en"]).pair("en", "fi", 1)
+    pairs = {(each.source, each.target) for each in (*shots, *tests)}
+    assert pairs <= {(f"hello {number}", f"hei {number}") for number in range(24)}
+    assert ("hello 0", "hei 0") in pairs  # the first line is text
+    with pytest.raises(ModtokError, match=r"t\.tsv:1: expected 3 columns, got 2"):
+        assert find_parallel(path, columns=["fi", "en", "fr"]).languages
+    path.write_text("fi\ten\nhei\thello\n")
+    with pytest.raises(UsageError, match="first line names languages: fi, en; omit --columns"):
+        assert find_parallel(path, columns=["fi", "en"]).languages
+    (tmp_path / "t.jsonl").write_text('{"en": "a", "fi": "b"}\n')
+    with pytest.raises(UsageError, match="--columns: is for TSV"):
+        assert find_parallel(tmp_path / "t.jsonl", columns=["fi", "en"]).languages
+
+
 def test_missing_parallel_text_lists_the_layouts(tmp_path: Path) -> None:
     lines(tmp_path / "en.txt", "alone")
     for place in (tmp_path, tmp_path / "nowhere"):

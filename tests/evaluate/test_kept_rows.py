@@ -161,7 +161,7 @@ def test_a_call_goes_on_where_it_stopped(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
-    line = ["eval", "mt", str(few_steps), "--data", str(TASKS), "--pairs", "en-fr,fr-en"]
+    line = ["eval", "mt", str(few_steps), "--eval-data", str(TASKS), "--pairs", "en-fr,fr-en"]
     line += ["--limit", "1", "--max-tokens", "2", "--infer", "lang", "--infer", "full", "--json"]
     from modtok_cli.evaluate import generation
 
@@ -209,7 +209,7 @@ def test_two_models_are_compared(few_steps: Path, tmp_path: Path, capsys: Any) -
     assert {next(iter(row)) for row in rows} == {"verdict"}
     (bits,) = (row for row in rows if row["task"] == "bpb")
     assert bits["n"] == 1
-    line = ["eval", "compare", str(few_steps), str(few_steps), "--text", str(TEXT), "--limit", "3"]
+    line = ["eval", "compare", str(few_steps), str(few_steps), str(TEXT), "--limit", "3"]
     assert run_command(command_tree(), [*line, "--table"]) == 0
     assert "no difference shown" in capsys.readouterr().out
     with pytest.raises(UsageError, match="nothing to compare the models on"):

@@ -32,7 +32,7 @@ PROMPTS = "".join(
     f'{{"prompt": "Le chat {n} dort", "languages": ["fr"]}}\n' for n in range(7)
 ).encode()
 COMMANDS = {
-    "mt": f"eval mt --data {TASKS} --pairs en-fr --shots 1 --limit 5 --batch-size 2 "
+    "mt": f"eval mt --eval-data {TASKS} --pairs en-fr --shots 1 --limit 5 --batch-size 2 "
     "--max-tokens 6 --examples examples.jsonl --json",
     "generate": "generate --max-tokens 5 --temperature 1 --batch-size 2",
 }

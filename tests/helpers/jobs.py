@@ -76,11 +76,11 @@ JOBS = (
     Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",)),
     Job("export", "runs/tiny -t bpe --each --inexact -o gguf", ("gguf",)),
     Job("serve", "runs/tiny -t bpe -o served --prepare", ("served",)),
-    Job("eval mcq", "runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
+    Job("eval mcq", "runs/tiny -t bpe --eval-data tasks --langs en --tasks facts --limit 4 "
         "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg")),
-    Job("eval mt", "runs/tiny -t bpe --data parallel --pairs en-fi --limit 4 "
+    Job("eval mt", "runs/tiny -t bpe --eval-data parallel --pairs en-fi --limit 4 "
         "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg")),
-    Job("eval sum", "runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
+    Job("eval sum", "runs/tiny -t bpe --eval-data tasks --langs en,fi --limit 2 "
         "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg")),
     # It writes to standard output alone: nothing may be left, and the files it reads stay.
     Job("eval compare", "kept.jsonl kept.jsonl", ()),

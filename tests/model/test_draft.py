@@ -704,7 +704,7 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: modtok.tokens(model, "sv", data=data, size=300), "no text of language 'sv'"),
         (lambda: modtok.tokens(model, "fr", data=tmp_path / "few", size=300), "'fr' is empty"),
         (lambda: modtok.tokens(model, data=data, size=300, mix={"sv": 0.5}), "no text of langu"),
-        (lambda: modtok.tokens(model, "fi", data=data, size=300, k=300), "number of all tokens"),
+        (lambda: modtok.tokens(model, "fi", data=data, size=300, top=300), "number of all tokens"),
         (lambda: modtok.tokens(model, "fi", data=data, each=True), "lists have no order"),
         (lambda: modtok.draft_coverage(model, "fi", data=tmp_path / "few"), "too few documents"),
         (lambda: cut_head(model, other, tmp_path / "o"), "which has a token 640"),

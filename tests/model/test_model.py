@@ -85,8 +85,10 @@ def test_transformers_of_before_read_it_too(french_english: Path) -> None:
 
 def test_the_code_of_the_model_card_runs(french_english: Path) -> None:
     code = (french_english / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    code = code.replace('"."', repr(str(french_english))).replace("=50", "=2")
-    exec(code, {})
+    names: dict[str, object] = {}
+    exec(code.replace('"NAME"', repr(str(french_english))), names)
+    model, ids = names["model"], names["ids"]
+    assert len(model.generate(**ids, max_new_tokens=2)[0]) == ids["input_ids"].shape[1] + 2
 
 
 def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(

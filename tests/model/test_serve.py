@@ -127,7 +127,7 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "latest").symlink_to(place)
     command = serve(tmp_path / "latest", prepare=True)
     assert command[command.index("--served-model-name") + 1] == "latest"
-    command = serve(place, languages="fr", offload_rows=True, prepare=True)
+    command = serve(place, languages="fr", offload=True, prepare=True)
     config = orjson.loads(command[command.index("--additional-config") + 1])
     assert config == {"languages": "fr", "offload_rows": True}
     with pytest.raises(UsageError, match="has no language 'xx'"):
@@ -140,13 +140,13 @@ def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["serve", str(directory), "--host", "0.0.0.0", "--port", "9"]
-    words += ["--offload-rows", "--prepare", "--"]
+    words = ["serve", str(directory), "--port", "9"]
+    words += ["--offload", "--prepare", "--"]
     assert run_command(command_tree(), [*words, "--seed", "1"]) == 0
     printed = shlex.split(capfd.readouterr().out)
     assert printed[1:3] == ["-m", "vllm.entrypoints.openai.api_server"]
     assert '"offload_rows":true' in printed[printed.index("--additional-config") + 1]
-    assert printed[-6:] == ["--host", "0.0.0.0", "--port", "9", "--seed", "1"]
+    assert printed[-6:] == ["--host", "127.0.0.1", "--port", "9", "--seed", "1"]
 
 
 def test_languages_of_a_request(served: ServedLanguages) -> None:

@@ -53,7 +53,7 @@ class Server:
         (home / "template.jinja").write_text(TEMPLATE)
 
     def start(self, *more: str) -> None:
-        words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload-rows", "--"]
+        words = ["--port", str(self.port), "-o", str(self._home / "it"), "--offload", "--"]
         words += ["--enforce-eager", "--max-num-seqs", "8", "--block-size", "32"]
         words += ["--max-logprobs", "-1", "--enable-scale-out"]
         words += ["--chat-template", str(self._home / "template.jinja")]

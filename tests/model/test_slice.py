@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -53,7 +54,9 @@ def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
     card = (french_english / "README.md").read_text()
     assert f"{model.tokenizer_in.size:,} tokens" in card
     assert facts["signature"] in card
-    assert "library_name: transformers\npipeline_tag: text-generation\n" in card.split("---\n")[1]
+    data = ModelCard.load(french_english / "README.md").data
+    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+    assert (data.language, data.license, data.base_model) == (["en", "fr"], None, None)
     assert facts["run"] == "it"  # no path of this machine
     config = orjson.loads((french_english / "config.json").read_bytes())
     assert config["torch_dtype"] == config["dtype"] == "float32"
@@ -149,8 +152,8 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         load(broken)
     # What applies to other models only is not ignored.
     for other in (
-        {"data": "other"}, {"k": 500}, {"coverage": 0.9}, {"texts": "t.txt"},
-        {"token_ids": "ids.txt"},
+        {"data": "other"}, {"top": 500}, {"coverage": 0.9}, {"texts": "t.txt"},
+        {"must_have": "ids.txt"},
     ):  # fmt: skip
         with pytest.raises(UsageError, match="is for Hugging Face models, not for runs"):
             slice_model(run, ["fr"], output=tmp_path / "q", **other)

@@ -19,14 +19,11 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.model.architecture.stored_model import INDEX, HfDirectory
+from modtok_cli.model.draft.list_files import read_list
 from modtok_cli.model.hf import weight_files
 from modtok_cli.model.hf.model_directory import NAME, ModelDirectory
 from modtok_cli.model.hf.model_files import with_ids
-from modtok_cli.model.hf.slice_hf import (
-    TokenSelection,
-    read_ids,
-    slice_directory,
-)
+from modtok_cli.model.hf.slice_hf import TokenSelection, slice_directory
 from modtok_cli.model.hf.weight_files import Cut, cut_tensor, rewrite
 from modtok_cli.model.kinds import MODEL, model_kind
 from modtok_cli.model.slice.slice import slice as slice_model
@@ -97,8 +94,8 @@ def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) 
     assert (
         selected.tolist() == TokenSelection(("fr",), data=DATA).ids(ModelDirectory(whole)).tolist()
     )
-    with pytest.raises(UsageError, match="no text selects tokens: omit k"):
-        slice_model(whole, "fr", tokenizer=adopted, k=300, output=tmp_path / "part")
+    with pytest.raises(UsageError, match="no text selects tokens: omit top"):
+        slice_model(whole, "fr", tokenizer=adopted, top=300, output=tmp_path / "part")
     document = orjson.loads((whole / "tokenizer.json").read_bytes())
     other = tmp_path / "other"
     other.mkdir()
@@ -117,7 +114,7 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
     assert by_text.tolist() == TokenSelection(("fr",), data=DATA).ids(model).tolist()
     keep = tmp_path / "keep"
     last = max(index for name, index in model.file.ids.items() if len(name) > 3 and index < 590)
-    keep.write_text(f"{last}\n\n{last}")
+    keep.write_text(f"{last}\n\n")
     by_list = TokenSelection(keep=keep).ids(model)
     assert last in by_list
     mask = np.zeros(model.file.size, dtype=np.bool_)
@@ -130,13 +127,13 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
                   TokenSelection(("en",), data=DATA, texts=(DATA / "fr.txt",))):  # fmt: skip
         assert sides.ids(model).tolist() == np.union1d(by_text, english).tolist()
     keep.write_text(f"[{last}, 3]")
-    assert read_ids(keep).tolist() == [last, 3]
+    assert read_list(keep, model.vocab_size).tolist() == [last, 3]
     for wrong in ("3 x", "", "[]"):
         keep.write_text(wrong)
         with pytest.raises(ModtokError, match="is not a list of token ids"):
-            read_ids(keep)
+            read_list(keep, model.vocab_size)
     keep.write_text("5000")
-    with pytest.raises(UsageError, match="the model has no token with id 5000"):
+    with pytest.raises(UsageError, match="is of another vocabulary, which has a token 5000"):
         TokenSelection(keep=keep).ids(model)
     with pytest.raises(UsageError, match="no tokens selected"):
         TokenSelection().ids(model)
@@ -401,7 +398,7 @@ def test_what_changes_in_held_out_lines_is_told(languages: str, texts: str, tmp_
         files = [tmp_path / place / f"{name}.txt" for name in texts.split(",") if name]
         own = {"data": tmp_path / place} if languages else {}
         return slice_model(
-            model, languages or None, texts=files, k=320, output=tmp_path / f"s-{place}",
+            model, languages or None, texts=files, top=320, output=tmp_path / f"s-{place}",
             verify=False, **own,
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import GENERATOR
 from modtok_cli.base.membership import Membership
 from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
@@ -373,8 +374,14 @@ def test_requests_that_are_refused(tmp_path: Path) -> None:
         explore([toy(2).subset(["en"])], page, languages=["en"])
     assert not page.exists()
     explore([toy(2)], page)
-    with pytest.raises(UsageError, match="already exists"):
-        explore([toy(2)], page)
+    first = page.read_bytes()
+    explore([toy(3)], page)  # its own page is replaced
+    assert page.read_bytes() != first
+    for other in (GENERATOR.format("report"), "<p>explore</p>"):
+        page.write_text(other)
+        with pytest.raises(UsageError, match="already exists"):
+            explore([toy(2)], page)
+        assert page.read_text() == other
 
 
 def test_every_sample_has_a_name() -> None:

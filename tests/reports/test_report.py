@@ -20,6 +20,7 @@ import pytest
 from helpers.reports import legend
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import GENERATOR
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
@@ -168,8 +169,10 @@ def test_a_tokenizer_has_one_color_on_the_page(page: Path) -> None:
 def test_report_is_deterministic(page: Path, workspace: Path, tmp_path: Path) -> None:
     report(workspace, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+    report(workspace, tmp_path / "again.html")  # its own page is replaced
+    (tmp_path / "again.html").write_text(GENERATOR.format("explore"))
     with pytest.raises(UsageError, match="already exists"):
-        report(workspace, page)
+        report(workspace, tmp_path / "again.html")
 
 
 def test_small_and_unusual_workspaces(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from helpers.both_readers import failure
 from helpers.both_readers import read as read_both
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text import streams
@@ -221,6 +222,34 @@ def test_wrong_field_names_those_there_are(tmp_path):
     path = tmp_path / "b.jsonl"
     path.write_bytes(b'{"content": "a"}\n' * 1001 + b"not JSON")
     assert "no field 'text'" in failure(path)
+
+
+def test_the_only_field_with_text_is_taken_and_said(tmp_path):
+    def line(row):
+        return orjson.dumps(row).decode()
+
+    text = "Il \u00e9tait une fois un roi qui aimait le th\u00e9 noir."
+    rows = [{"id": f"n{number}", "body": f"{text} {number}"} for number in range(3)]
+    (tmp_path / "a.jsonl").write_text("".join(f"{line(row)}\n" for row in rows))
+    lines = "".join(f"{row['id']},{row['body']}\n" for row in rows)
+    (tmp_path / "a.csv").write_text(f"id,body\n{lines}")
+    for name in ("a.jsonl", "a.csv"):
+        heard = Said()
+        found = [each.text.decode() for each in read_documents(tmp_path / name, progress=heard)]
+        assert found == [row["body"] for row in rows], name
+        (note,) = heard.notes
+        assert "has no field 'text'; 'body' is the only one with text, and is read" in note
+    # Two with text, a field that is there later, a field that was named: nothing is guessed.
+    both = {"title": text, "body": text}
+    for content, field in (([both, both], "text"), ([rows[0]], "content")):
+        (tmp_path / "b.jsonl").write_text("".join(f"{line(row)}\n" for row in content))
+        with pytest.raises(ModtokError, match=f"no field '{field}'; choose one with --field"):
+            list(read_documents(tmp_path / "b.jsonl", Reading(field=field)))
+    (tmp_path / "b.jsonl").write_text(f"{line(rows[0])}\n" + line({"text": "x"}) + "\n")
+    assert [each.text for each in read_documents(tmp_path / "b.jsonl")] == [b"x"]
+    (tmp_path / "b.csv").write_text(f"{text}\n{text}\n")  # no header
+    with pytest.raises(ModtokError, match="no field 'text'"):
+        list(read_documents(tmp_path / "b.csv"))
 
 
 @pytest.mark.parametrize(

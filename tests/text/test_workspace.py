@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from itertools import combinations
 
 import pytest
 
+from helpers.said import Said
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text.counts import WordCounts
@@ -229,7 +232,7 @@ def test_some_languages_by_any_code(data):
         ("none", None, "none: does not exist; put"),
         ("nl", None, "no language in this directory"),
         ("nl", ["fr"], "no text of language 'fr'"),
-        ("README.md", None, r"README\.md: unknown text format"),
+        ("README.md", None, "no language in the names of README.md"),
     ],
 )
 def test_missing_text_is_named(data, place, languages, said):
@@ -287,11 +290,13 @@ def test_table_and_its_text_count_once(data):
 def test_files_in(data):
     assert files_in("-") == ["-"]
     assert files_in(data / "fr.tsv") == [data / "fr.tsv"]
-    assert files_in(data / "sv") == [data / "sv/part-0.txt", data / "sv/part-1.jsonl"]
+    parts = ["sv/part-0.txt", "sv/part-1.jsonl"]
+    assert files_in(data / "sv") == [data / part for part in parts]
     with pytest.raises(ModtokError, match="does not exist"):
         files_in(data / "no.counts")
+    assert files_in(data / "README.md") == [data / "README.md"]  # named itself
     with pytest.raises(ModtokError, match="unknown text format"):
-        files_in(data / "README.md")
+        files_in(workspace(data, "notes.pdf") / "notes.pdf")
 
 
 def test_a_directory_among_files(data):
@@ -350,3 +355,27 @@ def test_labels_of_a_tokenizer_name_the_text(tmp_path):
     known = ("fr", "zh-Hans", "zh-Hant")
     assert list(language_files(data, known=known)) == ["fr", "zh-Hans"]
     assert list(language_files(data, ["zho_Hans"], known=known)) == ["zh-Hans"]
+
+
+def test_a_file_without_a_language_in_its_name_is_identified(tmp_path):
+    pytest.importorskip("py3langid")
+    for language, name in (("fi", "novel.txt"), ("en", "notes.txt")):
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", tmp_path / name)
+    heard = Said()
+    found = language_files(tmp_path, progress=heard)
+    assert _names(tmp_path, found) == {"en": ["notes.txt"], "fi": ["novel.txt"]}
+    assert f"{tmp_path}/novel.txt: identified as fi (name it fi.txt to set it)" in heard.notes
+    heard = Said()
+    (tmp_path / "novel.txt").rename(tmp_path / "novel.md")
+    found = by_language([tmp_path / "novel.md"], progress=heard)
+    assert _names(tmp_path, found) == {"fi": ["novel.md"]}
+    assert heard.notes == [f"{tmp_path}/novel.md: identified as fi (use --lang to set it)"]
+    # Half of it is in another language, or too short: nothing is guessed.
+    lines = [(SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8") for name in ("fi", "en")]
+    for text in ("".join(lines), "abc\n"):
+        (tmp_path / "novel.md").write_text(text, "utf-8")
+        with pytest.raises(UsageError, match="the file name contains no language"):
+            by_language([tmp_path / "novel.md"])
+    # Beside named files it is left out, as ever.
+    shutil.copy(SAMPLE / "parallel" / "fr.txt", tmp_path / "fr.txt")
+    assert list(language_files(tmp_path)) == ["fr"]

@@ -337,7 +337,7 @@ def test_a_subset_loses_its_least_used_tokens(kind: str, tmp_path: Path) -> None
     whole = open_tokenizer(spec)
     assert isinstance(whole, Subtokenizer)
     size = int(whole.segmenter.needed.sum()) + 60
-    part = extract(spec, top_k=size, on=[text], output=tmp_path / "part.json")
+    part = extract(spec, top=size, texts=[text], output=tmp_path / "part.json")
     assert isinstance(part, Subtokenizer)
     assert part.size <= size < whole.size
     assert {*part.global_ids.tolist()} < {*whole.global_ids.tolist()}

@@ -71,7 +71,13 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     assert loaded.full().to_json() == (directory / "tokenizer.json").read_bytes()
     assert read_references(directory) == REFERENCES
     assert list(read_references(directory)) == ["en", "fi"]
-    files = ["arrays.safetensors", "manifest.json", "references/en.json", "references/fi.json"]
+    files = [
+        "README.md",
+        "arrays.safetensors",
+        "manifest.json",
+        "references/en.json",
+        "references/fi.json",
+    ]
     files += ["tokenizer.json", *["tokenizer.model"] * (tokenizer.segmentation == "unigram")]
     assert sorted(files_of(directory)) == files
     if tokenizer.segmentation == "unigram":
@@ -260,7 +266,7 @@ def test_an_opened_subset_is_that_of_the_whole_tokenizer(kind: str, tmp_path: Pa
     pair = open_subset(directory, ["fr", "en"])  # its file is opened as what it is
     piped = open_tokenizer("-", stdin=io.BytesIO(pair.to_json()))
     assert isinstance(piped, Subtokenizer)
-    assert (piped.name, piped.languages, piped.segmentation) == ("-", ("en", "fr"), kind)
+    assert (piped.name, piped.languages, piped.segmentation) == ("stdin@en,fr", ("en", "fr"), kind)
     assert (piped.signature, piped.parent_signature) == (pair.signature, whole.signature)
     assert piped.to_json() == pair.to_json()
     assert [piped.encode(each).tolist() for each in NASTY] == [

@@ -121,11 +121,12 @@ def test_counts_ids_and_texts_of_several_files(tmp_path: Path) -> None:
     for each in (tokenizer, LibraryTokenizer("l", tokenizer.to_json(), "l")):
         lengths = {text: len(each.encode(text)) for text in ("abc aab", "abc", "caba")}
         assert list(encode(tmp_path, each, count=True)) == [
-            {"text": str(tmp_path / "a.txt"), "documents": 3,
+            {"text": str(tmp_path / "a.txt"), "language": None, "documents": 3,
              "tokens": lengths["abc aab"] + lengths["abc"], "bytes": 10},
-            {"text": str(tmp_path / "b.jsonl"), "documents": 1, "tokens": lengths["caba"],
-             "bytes": 4},
-            {"text": str(tmp_path / "c.txt"), "documents": 0, "tokens": 0, "bytes": 0},
+            {"text": str(tmp_path / "b.jsonl"), "language": None, "documents": 1,
+             "tokens": lengths["caba"], "bytes": 4},
+            {"text": str(tmp_path / "c.txt"), "language": None, "documents": 0,
+             "tokens": 0, "bytes": 0},
         ]  # fmt: skip
     two = [tmp_path / "a.txt", tmp_path / "b.jsonl"]
     rows = [row["ids"].tolist() for row in encode(two, tokenizer, global_ids=True)]

@@ -31,7 +31,7 @@ LINES = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8").splitlines()
 
 def extract_frequent(spec: str, k: int, texts: list[Path], as_model: bool | None = None) -> bytes:
     suffix = None if as_model is None else (".json", ".model")[as_model]
-    return content_of(extract(spec, top_k=k, on=texts), suffix)
+    return content_of(extract(spec, top=k, texts=texts), suffix)
 
 
 def test_by_count_then_score_then_id() -> None:
@@ -159,10 +159,10 @@ def test_bpe_of_others(tmp_path: Path) -> None:
     path.write_bytes(sentencepiece_model(LINES, vocab_size=500, model_type="bpe"))
     (tmp_path / "t.json").write_bytes(external_tokenizer("byte-level"))
     text.write_text("\n".join(LINES[:40]), "utf-8")
-    data = content_of(extract(str(path), coverage=0.9, on=[text]))
+    data = content_of(extract(str(path), coverage=0.9, texts=[text]))
     cut = sentencepiece.SentencePieceProcessor(model_proto=data)
     assert cut.get_piece_size() < 450
-    extract(str(tmp_path / "t.json"), top_k=400, on=[text], output=tmp_path / "cut.json")
+    extract(str(tmp_path / "t.json"), top=400, texts=[text], output=tmp_path / "cut.json")
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "cut.json"))
     assert library.get_vocab_size() == 400
     for line in LINES[:40]:
@@ -199,20 +199,20 @@ def test_a_token_stays_with_those_that_are_built_from_it(tmp_path: Path) -> None
     write_plain(tmp_path / "t.json", [(b"a", b"b"), (b"ab", b"c"), (b"c", b"d")])
     (tmp_path / "text.txt").write_text("abc abc abc cd cd", "utf-8")
     spec, on = str(tmp_path / "t.json"), [tmp_path / "text.txt"]
-    with pytest.raises(UsageError, match=r"top_k: 3 tokens are too few: 256 cannot be removed"):
-        extract(spec, top_k=3, on=on)
-    kept = extract(spec, top_k=258, on=on)
+    with pytest.raises(UsageError, match=r"top: 3 tokens are too few: 256 cannot be removed"):
+        extract(spec, top=3, texts=on)
+    kept = extract(spec, top=258, texts=on)
     assert isinstance(kept, Subtokenizer)
     assert kept.vocabulary.tokens()[256:] == [b"ab", b"abc"]
-    assert len(extract(spec, coverage=1, on=on).encode("abc")) == 1
+    assert len(extract(spec, coverage=1, texts=on).encode("abc")) == 1
     # Four tokens of text more, of nine: cd, then abc would go at a cost of two and of three.
-    less = extract(spec, coverage=0.7, on=on)
+    less = extract(spec, coverage=0.7, texts=on)
     assert isinstance(less, Subtokenizer)
     assert less.vocabulary.tokens()[256:] == [b"ab", b"abc"]
 
 
 def test_coverage_of_fewest_tokens_and_of_others(ours: Path, text: Path, foreign: Path) -> None:
-    cut = extract(str(ours), "sw", coverage=0.9, on=[text])
+    cut = extract(str(ours), "sw", coverage=0.9, texts=[text])
     assert isinstance(cut, Subtokenizer)
     assert cut.size < 266
     whole = ModularTokenizer.load(ours)
@@ -223,8 +223,8 @@ def test_coverage_of_fewest_tokens_and_of_others(ours: Path, text: Path, foreign
         for index in range(whole.size)
     ]
     assert cut.decode(cut.encode("xx ab")) == "xx ab"
-    assert extract(str(foreign), coverage=0.9, on=[text]).size < 500
+    assert extract(str(foreign), coverage=0.9, texts=[text]).size < 500
     with pytest.raises(UsageError, match="require each other"):
         extract(str(ours), coverage=0.9)
     with pytest.raises(UsageError, match="too few"):
-        extract(str(ours), "sw", top_k=257, on=[text])
+        extract(str(ours), "sw", top=257, texts=[text])

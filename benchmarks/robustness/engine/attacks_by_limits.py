@@ -59,7 +59,7 @@ def huge_numbers(arena: Arena) -> None:
         f"bpe --langs en -k {big} -o t",
         f"bpe-seq --langs en -k {big} -o t",
         f"bpe --langs en -k 300 --threads {big} -o t",
-        f"extract unigram.json -k {big} --text parallel/en.txt -o t.json",
+        f"extract unigram.json --top {big} --text parallel/en.txt -o t.json",
         f"{GENERATE} --seed {big} x",
         f"generate runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
         f"{GENERATE} --batch-size {big} x",

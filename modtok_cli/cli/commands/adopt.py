@@ -14,7 +14,7 @@ from modtok_cli.tokenizer.inspect import contents
     # which tokens of a model each language in data/ uses
     modtok adopt model/ -o adopted
     # at most 24,000 tokens per language
-    modtok adopt model/ --langs fr,en -k 24000 -o adopted
+    modtok adopt model/ --langs fr,en --top 24000 -o adopted
     # the tokenizer of French and English
     modtok extract -t adopted --langs fr,en -o fr-en.json
     """,

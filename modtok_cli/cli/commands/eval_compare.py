@@ -22,7 +22,7 @@ SCORES, RATIOS = (
     examples="""
     # two models on translation, and on text
     modtok eval compare runs/latest fr-en/ --tasks mt --pairs en-fr
-    modtok eval compare runs/latest fr-en/ --text news.fr.txt
+    modtok eval compare runs/latest fr-en/ news.fr.txt
     # two files: the vocabulary of the pair and the full vocabulary
     modtok eval mt --pairs en-fr --examples lang.jsonl
     modtok eval mt --pairs en-fr --infer full --examples full.jsonl

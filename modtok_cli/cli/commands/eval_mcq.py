@@ -32,7 +32,7 @@ WORKSPACE_TASKS = Path("tasks")
     # full input vocabulary, predictions over the vocabulary of the language
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
     # a slice on local questions, with one row per question
-    modtok eval mcq fr-en/ --data tasks --examples answers.jsonl
+    modtok eval mcq fr-en/ --eval-data tasks --examples answers.jsonl
     # two modes, and two models; rows in results/ are not computed again
     modtok eval mcq --infer lang --infer full
     modtok eval mcq runs/latest fr-en/
@@ -47,7 +47,7 @@ def show(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Questions are read from --data, else from tasks/ in the workspace, else from the hub.
+    """Questions are read from --eval-data, else from tasks/ in the workspace, else from the hub.
     Languages and tasks without questions are reported, and the exit status is 1.
     """
     folder = call.values.get("data")

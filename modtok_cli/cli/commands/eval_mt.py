@@ -17,7 +17,7 @@ from modtok_cli.model.parameters import Gpus
     modtok eval mt --pairs en-fr --infer "src|tgt"
     modtok eval mt --pairs all --infer full --infer en,fr
     # custom parallel text, with one row per translation
-    modtok eval mt --pairs en-fr --data news.tsv --examples written.jsonl
+    modtok eval mt --pairs en-fr --eval-data news.tsv --examples written.jsonl
     """,
 )
 def show(

@@ -16,7 +16,7 @@ from modtok_cli.model.parameters import Gpus
     # full input vocabulary, output over the vocabulary of the language
     modtok eval sum --langs fr,en --infer full-lang
     # a slice on other documents, with one row per summary
-    modtok eval sum fr-en/ --data wikilingua --examples summaries.jsonl
+    modtok eval sum fr-en/ --eval-data wikilingua --examples summaries.jsonl
     """,
 )
 def show(

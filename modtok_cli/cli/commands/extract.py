@@ -27,7 +27,7 @@ HfDirectory = Annotated[
 ChatTemplate = Annotated[
     str | None,
     Option(
-        "Chat template for --hf: chatml, headers, or a file with a Jinja template.",
+        "Chat template: chatml, headers, or a Jinja file. Requires --hf.",
         metavar="TEMPLATE",
     ),
 ]
@@ -49,9 +49,9 @@ ChatTemplate = Annotated[
     # a directory for transformers, with a chat template and its special tokens
     modtok extract --langs fr,en --hf fr-en-chat/ --chat-template chatml
     # French in the 16,000 tokens that its text needs most
-    modtok extract --langs fr -k 16000 --text data/fr.jsonl.zst -o small.json
+    modtok extract --langs fr --top 16000 --text data/fr.jsonl.zst -o small.json
     # the 24,000 tokens most frequent in French, of an external model
-    modtok extract -k 24000 --text data/fr.jsonl.zst other.model -o fr.model
+    modtok extract --top 24000 --text data/fr.jsonl.zst other.model -o fr.model
     """,
 )
 def show(

@@ -47,7 +47,9 @@ PromptText = Annotated[
         metavar="PROMPT",
     ),
 ]
-BatchSize = Annotated[int, Option("Number of prompts per batch.", metavar="N", low=1)]
+BatchSize = Annotated[
+    int, Option("Number of sequences per batch. A prompt is one.", metavar="N", low=1)
+]
 
 
 @command(

@@ -36,27 +36,23 @@ Set = Annotated[
         metavar="SECTION.KEY=VALUE",
     ),
 ]
-DryRun = Annotated[bool, Option("Print the recipe with sources, memory and time of the run; exit.")]
-Prepare = Annotated[bool, Option("Unpack the text of the run, and exit.")]
+DryRun = Annotated[bool, Option("Print the recipe, memory and time of the run; exit.")]
+Prepare = Annotated[bool, Option("Prepare, and exit. Unpacks the text of the run.")]
 
 
 @command(
     "pretrain",
     pretrain,
+    first="sampling model steps data tokenizer langs mix lr batch_size micro_batch seq_length "
+    "init_from gpus valid name resume config set dry_run",
     examples="""
     # data/ and tokenizer/ to runs/sub-2-tiny, some minutes on a CPU
     modtok pretrain --sampling sub:2
-    # memory and time of the paper's run on eight GPUs, then the run
-    modtok pretrain --sampling sub:2 --model 2.5b --gpus 8 --dry-run
-    modtok pretrain --sampling sub:2 --model 2.5b --gpus 8
-    # embedding tables of many languages in host memory, active rows on the GPUs
-    modtok pretrain --sampling sub:5 --model 2.5b --gpus 8 --offload --dry-run
-    # every key in a file, as --dry-run prints it; one of them
-    modtok pretrain --sampling sub:2 --dry-run > recipe.toml
+    # memory and time of the paper's run on eight GPUs
+    modtok pretrain --model 2.5b --gpus 8 --dry-run
+    # every key in a file, as --dry-run prints it
+    modtok pretrain --dry-run > recipe.toml
     modtok pretrain --config recipe.toml --name again
-    modtok pretrain --sampling sub:2 --set schedule.final_lr=1e-5
-    # unpack the text before many ranks are started
-    modtok pretrain --prepare
     # resume after an interruption
     modtok pretrain --resume
     """,

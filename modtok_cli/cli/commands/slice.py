@@ -21,6 +21,8 @@ COLUMNS = parse_columns("part, bytes=slice:bytes, full_bytes=full model:bytes, s
 @command(
     "slice",
     slice,
+    first="langs output top coverage data text tokenizer must_have head append reading writing "
+    "report",
     examples="""
     # French and English, for transformers, vLLM or lm-eval
     modtok slice --langs fr,en -o fr-en/
@@ -51,7 +53,7 @@ def show(
     emit_with_report(
         call, part.rows(), COLUMNS, texts, path, part.output, caption=caption, json=json
     )
-    is_reduced = any(name in call.values for name in ("coverage", "k", "tokenizer", "token_ids"))
+    is_reduced = any(name in call.values for name in ("coverage", "top", "tokenizer", "must_have"))
     is_whole = isinstance(part, VocabularySlice) and not is_reduced
     more = "; --coverage 0.999 saves more, for 0.1% more tokens of text" if is_whole else ""
     call.say(saved(part, part.tokens) + changed(part.fields) + more)

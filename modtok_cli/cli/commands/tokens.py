@@ -10,13 +10,25 @@ from modtok_cli.base.files import atomic_directory, check_directory, check_suffi
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import Force
 from modtok_cli.cli.command import Call, Json, OutputOrStdout, Plot, command
-from modtok_cli.cli.output import TABLES, check_output, emit_chunks, emit_tables
+from modtok_cli.cli.output import (
+    TABLES,
+    check_output,
+    emit_chunks,
+    emit_rows,
+    emit_tables,
+    parse_columns,
+    wants_json,
+)
 from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.model.draft.draft_vocabulary import DraftVocabulary
 from modtok_cli.model.draft.formats import FORMATS, ListFormat, list_format, write_list
 from modtok_cli.model.draft.tokens import draft_coverage, model_rows, tokens
 from modtok_cli.reports.kinds.drafts import knee, tables
 
-ListFormatName = Annotated[str, Option(f"List format: {', '.join(FORMATS)}.", metavar="NAME")]
+COVERAGE = parse_columns("language, coverage=covered %:percent")
+ListFormatName = Annotated[
+    str, Option(f"Format of the output. One of {', '.join(FORMATS)}.", metavar="NAME")
+]
 Sizes = Annotated[
     bool,
     Option(
@@ -105,10 +117,30 @@ def _write(call: Call, chosen: ListFormat, rows: int, output: Path | None) -> No
     elif output is not None:
         write_list(output, chosen.content(lists, rows))
         call.say(f"wrote {len(lists):,} ids to {output}")
+    elif chosen.suffix == ".txt" and not wants_json(False):  # a terminal, and an id on each line
+        _summarize(call, lists)
     else:
         content = chosen.content(lists, rows)
         assert isinstance(content, bytes)
         emit_chunks([content])
+
+
+def _summarize(call: Call, ids: Sequence[int]) -> None:
+    """Say on a terminal what a list has; thousands of lines would say nothing."""
+    vocabulary = DraftVocabulary.open(str(call.value("model")))
+    rest = [each for each in ids if not vocabulary.needed[each]]
+    shown = [repr(vocabulary.tokenizer.decode([each])) for each in (*rest[:6], *rest[-6:])]
+    coverage = getattr(ids, "coverage", {})
+    if coverage:
+        rows = [{"language": name, "coverage": share} for name, share in coverage.items()]
+        emit_rows(rows, COVERAGE, title="Share of the text", json=False)
+    call.say(
+        f"{len(ids):,} of {vocabulary.tokens.sum():,} tokens, {len(ids) - len(rest):,} of them "
+        "bytes and special tokens"
+    )
+    if len(rest) > len(shown):
+        call.say(f"the first others are {', '.join(shown[:6])}; the last {', '.join(shown[6:])}")
+    call.say("the list goes to -o FILE, or to a pipe")
 
 
 def _show_sizes(

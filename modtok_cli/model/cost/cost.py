@@ -92,7 +92,7 @@ def cost(
     model: Annotated[
         Sequence[str],
         Option(
-            "Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
+            "Size of the model: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
             kind=list[str],
             metavar="NAME",
             accepts=(lambda value: isinstance(value, list | tuple), "a list"),
@@ -105,7 +105,11 @@ def cost(
     references: ReferenceDirectory = None,
     limit: Annotated[
         int | None,
-        Option("Number of documents per language; all by default.", metavar="N", low=1),
+        Option(
+            "Maximum number of documents, or of examples of a task, in each language.",
+            metavar="N",
+            low=1,
+        ),
     ] = None,
     language: Lang = None,
     models: Annotated[

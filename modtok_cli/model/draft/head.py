@@ -39,6 +39,7 @@ from modtok_cli.model.architecture.stored_model import (
 from modtok_cli.model.architecture.stored_tensors import StoredTensor
 from modtok_cli.model.draft.formats import draft_map
 from modtok_cli.model.draft.list_files import map_of, read_list, targets_of
+from modtok_cli.model.hf.derived_card import shown_name, write_derived
 from modtok_cli.model.hf.model_files import (
     WrittenModel,
     check_output,
@@ -55,6 +56,7 @@ from modtok_cli.model.hf.weight_files import (
     fingerprint,
     rewrite,
 )
+from modtok_cli.tokenizer.model_card import Card
 
 NAME = "modtok-head.json"
 """File of a reduced draft with the target id of each output row."""
@@ -306,6 +308,14 @@ def cut_head(
         facts = {"format": 1, "rows": draft.size, "weights": fingerprint(draft.directory)}
         write_object(beside / NAME, {**facts, "ids": kept.tolist()})
         missing = left_out(path, beside)
+        name = shown_name(path)
+        card = Card(
+            title=f"{name} with {len(kept):,} output rows",
+            about=f"The draft {name} of speculative decoding, with {len(kept):,} of "
+            f"{len(draft.targets):,} output rows. {NAME} has the token of each.",
+            made=f"modtok slice {name} --head LIST -o DIR",
+        )
+        write_derived(card, path, beside, output, left_out=missing)
     if missing:
         progress.note(f"not copied: {', '.join(missing)}")
     parts = {

@@ -16,7 +16,6 @@ from modtok_cli.base.extras import require
 from modtok_cli.base.files import is_there
 from modtok_cli.base.read_file import read_file
 from modtok_cli.model.architecture.stored_tensors import StoredTensor, read_header
-from modtok_cli.model.hf.slice_hf import ids_of
 
 _DTYPES = {"I64": "<i8", "I32": "<i4"}
 _REMEDY = "write a JSON list, or an id per line"
@@ -173,12 +172,23 @@ def _gguf(path: Path, size: int) -> Int64Array:
 def _text(path: Path, size: int) -> Int64Array:
     text = read_file(path)
     if text.lstrip()[:1] != b"{":
-        return ids_of(text, path).astype(np.int64)
+        return _numbers(text, path)
     try:
         found = _of_object(orjson.loads(text), size)
     except (KeyError, TypeError, ValueError) as error:
         raise ModtokError("is not a list of token ids", where=path, remedy=_REMEDY) from error
-    return ids_of(orjson.dumps(found), path).astype(np.int64)
+    return _numbers(orjson.dumps(found), path)
+
+
+def _numbers(text: bytes, path: Path) -> Int64Array:
+    """A JSON list of numbers, or a number per line."""
+    try:
+        ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
+        if not ids or not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
+            raise ValueError
+    except ValueError as error:
+        raise ModtokError("is not a list of token ids", where=path, remedy=_REMEDY) from error
+    return np.array(ids, dtype=np.int64)
 
 
 def _of_object(content: Any, size: int) -> list[Any]:

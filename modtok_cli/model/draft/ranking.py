@@ -19,6 +19,12 @@ SMALLEST = 4096
 _BLOCK = 1 << 24  # entries of the matrix that is timed
 
 
+class TokenList(list[int]):
+    """Ids of tokens; `coverage`: share of the tokens of each language's text that they are."""
+
+    coverage: Mapping[str, float] = {}
+
+
 @dataclass(frozen=True)
 class Ranking:
     """All tokens of a vocabulary in one order; a list of n tokens is the first n.
@@ -78,6 +84,12 @@ class Ranking:
                 remedy=f"choose at most {len(self.order):,}, with --multiple N a multiple of N",
             )
         return self.order[:size]
+
+    def listed(self, size: int, counts: Counts) -> TokenList:
+        """`first` as a list, with its coverage of the text that was counted."""
+        ids = TokenList(map(int, self.first(size)))
+        ids.coverage = {name: self.coverage(each, [size])[0] for name, each in counts.items()}
+        return ids
 
     def coverage(self, counts: Int64Array, sizes: Sequence[int]) -> list[float]:
         """The share of the tokens of a text, counts (V,), that the list of each size has."""

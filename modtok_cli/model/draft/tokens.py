@@ -23,11 +23,12 @@ from modtok_cli.model.draft.ranking import Ranking, coverage_rows
 from modtok_cli.model.hf.model_directory import ModelDirectory
 from modtok_cli.model.hf.slice_hf import TokenSelection
 from modtok_cli.model.kinds import MODEL, SLICE, model_kind
+from modtok_cli.model.parameters import MustHave
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.parameters import Coverage, TokensPerLanguage
+from modtok_cli.tokenizer.parameters import Coverage, MostUsed
 from modtok_cli.training.data.sampling import parse_mix
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ GivenData = Annotated[FilePath | None, option_of(Data, default="data")]
 Mix = Annotated[
     dict[str, float] | None,
     Option(
-        "Weights of some languages in the order of --size; equal by default.",
+        "Share of some languages in the mixture of text. Ranks the tokens of --size; equal by "
+        "default.",
         metavar="LANG=SHARE,...",
         parse=parse_mix,
     ),
@@ -71,7 +73,7 @@ def _unused(values: Mapping[str, Any]) -> Unused:
     if values.get("sizes"):
         lists = (
             "size",
-            "k",
+            "top",
             "coverage",
             "each",
             "must_have",
@@ -82,15 +84,15 @@ def _unused(values: Mapping[str, Any]) -> Unused:
         yield lists, "--sizes compares sizes"
         return
     if values.get("read") is not None:
-        others = ("languages", "data", "k", "coverage", "size", "mix", "each")
+        others = ("languages", "data", "top", "coverage", "size", "mix", "each")
         yield (*others, *options_of(Reading)), "--read gives the list"
         return
     if values.get("size") is not None:
-        yield ("k", "coverage"), "--size is the number of all tokens"
+        yield ("top", "coverage"), "--size is the number of all tokens"
         return
     yield ("mix", "each"), "without --size, lists have no order"
     if is_modular(Path(values["model"])):
-        chosen = ("data", "k", "coverage", *options_of(Reading))
+        chosen = ("data", "top", "coverage", *options_of(Reading))
         yield chosen, "without --size, languages have tokens already"
 
 
@@ -101,7 +103,7 @@ def tokens(
     languages: Langs = None,
     *,
     data: GivenData = None,
-    k: TokensPerLanguage = None,
+    top: MostUsed = None,
     coverage: Coverage = None,
     size: Annotated[
         int | None,
@@ -114,13 +116,13 @@ def tokens(
     ] = None,
     mix: Mix = None,
     each: Annotated[
-        bool, Option("With --size, a list for each language and one for all, in the directory -o.")
+        bool,
+        Option(
+            "Write a file for each language, in the directory -o. With --size; also one for all."
+        ),
     ] = False,
     read: Read = None,
-    must_have: Annotated[
-        FilePath | None,
-        Option("A list of tokens that must be in, such as the targets of a draft.", metavar="LIST"),
-    ] = None,
+    must_have: MustHave = None,
     multiple: Annotated[
         int | None,
         Option(
@@ -172,7 +174,7 @@ def tokens(
     if read is not None:
         return _of_list(str(model), path_of(read), must_have, multiple, progress)
     if size is None:
-        ids = _of_languages(Path(model), names, data, k, coverage, reading, progress)
+        ids = _of_languages(Path(model), names, data, top, coverage, reading, progress)
         if must_have is not None or multiple is not None:
             vocabulary = DraftVocabulary.open(str(model), progress)
             ids = sorted(_completed(ids, vocabulary, must_have, multiple, progress))
@@ -184,10 +186,10 @@ def tokens(
     used = vocabulary.count(path_of(data or DATA), names, reading=reading, progress=progress)
     counts = {name: kept for name, (kept, _) in used.items()}
     wanted = {name: ({name: counts[name]}, None) for name in counts} if each else {}
-    lists = {}
+    lists: dict[str, list[int]] = {}
     for name, (those, weights) in {**wanted, "all": (counts, mix)}.items():
         ranking = Ranking.of(vocabulary, those, weights)
-        lists[name] = [*map(int, ranking.first(size))]
+        lists[name] = ranking.listed(size, those)
         if ranking.used < size:
             progress.note(
                 f"{'the' if name == 'all' else f'{name}: the'} text uses {ranking.used:,} tokens; "

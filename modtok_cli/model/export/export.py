@@ -91,10 +91,15 @@ def export(
     model: Model = LATEST,
     output: ExportedOutput = None,
     *,
-    format: Annotated[str, Option(f"File format: {_FORMAT}.", metavar="NAME")] = _FORMAT,
+    format: Annotated[
+        str, Option(f"Format of the output. Only {_FORMAT}.", metavar="NAME")
+    ] = _FORMAT,
     languages: Langs = None,
     each: Annotated[
-        bool, Option("A file for each language of the run, or of --langs, in the directory -o.")
+        bool,
+        Option(
+            "Write a file for each language, in the directory -o. Languages of the run, or --langs."
+        ),
     ] = False,
     probe: Annotated[
         FilePath | Sequence[FilePath] | None,

@@ -17,6 +17,7 @@ from modtok_cli.base.read_file import read_file, read_object
 from modtok_cli.model.architecture.complete import check_complete
 from modtok_cli.model.architecture.stored_model import LARGEST, TOKENIZER, HfDirectory
 from modtok_cli.model.architecture.stored_tensors import StoredTensor
+from modtok_cli.model.hf.derived_card import LOAD, shown_name, write_derived
 from modtok_cli.model.hf.model_directory import NAME, ModelDirectory, cuts_of
 from modtok_cli.model.hf.model_files import WrittenModel, companions, copy_files, left_out
 from modtok_cli.model.hf.weight_files import (
@@ -27,6 +28,7 @@ from modtok_cli.model.hf.weight_files import (
     rewrite,
 )
 from modtok_cli.tokenizer.adopted.restrict import vocabulary_of
+from modtok_cli.tokenizer.model_card import Card
 from modtok_cli.tokenizer.segmenters.json_frame import parse_document
 
 ANOTHER = "graft it onto the model that the slice was made from"
@@ -141,6 +143,16 @@ def graft_directory(
         rewrite(model, beside, new)
         if missing := left_out(whole, beside):
             progress.note(f"not copied: {', '.join(missing)}")
+        name = shown_name(whole)
+        card = Card(
+            title=f"{name}, trained in part",
+            about=f"The model {name}, with the weights of a fine-tuned slice: its backbone, and "
+            f"the rows of {len(facts.ids):,} of {model.vocab_size:,} tokens. Other rows are as "
+            "they were.",
+            load=LOAD,
+            made=f"modtok graft SLICE --onto {name} -o DIR",
+        )
+        write_derived(card, whole, beside, output, left_out=missing)
     tables = sum(stored[name].nbytes for name in cuts)
     rows = sum(len(cut.ids) * stored[name].bytes_along(cut.axis) for name, cut in cuts.items())
     others = sum(stored[name].nbytes for name in grafted if name not in cuts)

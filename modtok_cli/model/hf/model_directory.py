@@ -6,7 +6,7 @@ changes. The result is loaded and compared with the original before it takes its
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from modtok_cli.model.architecture.stored_model import (
 )
 from modtok_cli.model.architecture.stored_tensors import StoredTensor
 from modtok_cli.model.architecture.token_rows import PEFT
+from modtok_cli.model.hf.derived_card import LOAD, shown_name, write_derived
 from modtok_cli.model.hf.model_check import check_slice
 from modtok_cli.model.hf.model_files import (
     ADDED_TOKENS,
@@ -50,7 +51,9 @@ from modtok_cli.model.hf.weight_files import Cut, cut_tensor, fingerprint, rewri
 from modtok_cli.tokenizer.adopted.file_ids import check_ids
 from modtok_cli.tokenizer.adopted.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.model_card import Card
 from modtok_cli.tokenizer.open import tokenizers_in
+from modtok_cli.tokenizer.tokenizer_card import in_words
 
 NAME = "modtok-vocabulary.json"
 """File of a sliced model with the ids that its tokens had before."""
@@ -198,7 +201,14 @@ class ModelDirectory(HfDirectory):
         return "\n".join([*parts, str(fields)])
 
     def slice(
-        self, ids: Int32Array, output: Path, *, verify: bool = True, progress: Progress = SILENT
+        self,
+        ids: Int32Array,
+        output: Path,
+        *,
+        verify: bool = True,
+        languages: Sequence[str] = (),
+        made: str = "",
+        progress: Progress = SILENT,
     ) -> VocabularySlice:
         """Write the model of the tokens `ids`, and of the indispensable ones, to `output`.
 
@@ -208,6 +218,7 @@ class ModelDirectory(HfDirectory):
         Args:
             verify: load the result and compare its logits with the model's; without it, a model
                 that transformers does not open is sliced by the names of its tables.
+            languages, made: for the card: languages of the tokens, and the command.
         """
         self.warn(progress)
         needed = self.indispensable()
@@ -248,6 +259,16 @@ class ModelDirectory(HfDirectory):
             if verify and layout is not None:
                 self._verify(beside, layout, ids, needed, progress)
             missing = left_out(self.path, beside)
+            name = shown_name(self.path)
+            card = Card(
+                title=f"{name} for {in_words(languages)}" if languages else f"A part of {name}",
+                about=f"The model {name} with {len(ids):,} of its {self.vocab_size:,} tokens. For "
+                "these tokens it has the logits of the whole model; other text takes more tokens.",
+                languages=languages,
+                load=LOAD,
+                made=made,
+            )
+            write_derived(card, self.path, beside, output, left_out=missing)
         before = sum(self.tensors[name].nbytes for name in cuts)
         after = sum(each.nbytes for each in cuts.values())
         return VocabularySlice(

@@ -6,14 +6,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import orjson
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.read_file import read_file
 from modtok_cli.model.architecture.complete import check_complete
+from modtok_cli.model.draft.list_files import read_list
+from modtok_cli.model.hf.derived_card import shown_name
 from modtok_cli.model.hf.model_directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.model.hf.model_files import check_output
 from modtok_cli.text.corpus import count_corpus, count_languages
@@ -47,7 +47,7 @@ class TokenSelection:
         tokenizer: directory of `modtok adopt` for the model's tokenizer.
         data: directory with the text of each language, where there is no `tokenizer`.
         texts: texts of any language.
-        keep: file with token ids: a JSON list, or an id per line.
+        keep: a list of tokens, see `list_files.read_list`.
         k: number of most used tokens per language and for the texts.
         coverage: see `modular.adopt.members`.
     """
@@ -59,6 +59,19 @@ class TokenSelection:
     keep: Path | None = None
     k: int | None = None
     coverage: float | None = None
+
+    def command(self, model: Path) -> str:
+        """The command of this selection, without places of this machine."""
+        options = {
+            "--langs": ",".join(self.languages),
+            "-t": "ADOPTED" if self.tokenizer else "",
+            "--text": "TEXT" if self.texts else "",
+            "--must-have": "LIST" if self.keep else "",
+            "--top": self.k or "",
+            "--coverage": "" if self.coverage is None else self.coverage,
+        }
+        words = [f"{flag} {value}" for flag, value in options.items() if value != ""]
+        return " ".join(["modtok slice", shown_name(model), *words, "-o DIR"])
 
     def ids(
         self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
@@ -73,7 +86,7 @@ class TokenSelection:
         if not (self.languages or self.texts or self.keep):
             raise UsageError(
                 "no tokens selected",
-                remedy="give --langs, --text or --token-ids, as in: modtok slice MODEL --langs fr",
+                remedy="give --langs, --text or --must-have, as in: modtok slice MODEL --langs fr",
             )
         file, found = model.file, list[CountedText]()
         if self.languages and self.tokenizer is None:
@@ -107,11 +120,11 @@ class TokenSelection:
         for text in texts:
             mask |= members(file, text.counts, self.k, self.coverage)
         if self.keep is not None:
-            ids = read_ids(self.keep)
-            unknown = np.setdiff1d(ids, list(file.ids.values()))
+            listed = read_list(self.keep, model.vocab_size)
+            unknown = np.setdiff1d(listed, list(file.ids.values()))
             if len(unknown):
                 raise UsageError(f"the model has no token with id {unknown[0]}", where=self.keep)
-            mask[ids] = True
+            mask[listed] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
     def changed(self, model: ModelDirectory, texts: Sequence[CountedText]) -> dict[str, float]:
@@ -169,28 +182,6 @@ class TokenSelection:
         return adopted
 
 
-def read_ids(path: Path) -> Int32Array:
-    """Token ids of a file, in its order: a JSON list of numbers, or a number per line.
-
-    Raises:
-        ModtokError: it is something else.
-    """
-    return ids_of(read_file(path), path)
-
-
-def ids_of(text: bytes, path: Path) -> Int32Array:
-    """`read_ids` of the content of a file."""
-    try:
-        ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
-        if not ids or not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
-            raise ValueError
-    except ValueError as error:
-        raise ModtokError(
-            "is not a list of token ids", where=path, remedy="write a JSON list, or an id per line"
-        ) from error
-    return np.array(ids, dtype=np.int32)
-
-
 def slice_directory(
     path: Path,
     selection: TokenSelection,
@@ -210,7 +201,14 @@ def slice_directory(
     check_complete(model)
     texts = selection.counted(model, reading, progress)
     ids = selection.ids_of(model, texts)
-    written = model.slice(ids, output, verify=verify, progress=progress)
+    written = model.slice(
+        ids,
+        output,
+        verify=verify,
+        languages=selection.languages,
+        made=selection.command(path),
+        progress=progress,
+    )
     shares = selection.changed(model, texts)
     written = replace(written, fields={**written.fields, **shares})
     if written.left_out:

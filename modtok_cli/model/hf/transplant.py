@@ -32,6 +32,7 @@ from modtok_cli.model.architecture.stored_model import (
     TOKENIZER_CONFIG,
 )
 from modtok_cli.model.architecture.token_rows import spelling, with_end
+from modtok_cli.model.hf.derived_card import LOAD, shown_name, write_derived
 from modtok_cli.model.hf.model_check import warn_of_other_ids
 from modtok_cli.model.hf.model_directory import ModelDirectory
 from modtok_cli.model.hf.model_files import (
@@ -52,9 +53,11 @@ from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.adopted.file_ids import check_ids
 from modtok_cli.tokenizer.adopted.restrict import with_places
 from modtok_cli.tokenizer.adopted.segmenter import Library
+from modtok_cli.tokenizer.model_card import Card
 from modtok_cli.tokenizer.open import open_tokenizer
 from modtok_cli.tokenizer.spelling import Spelling
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
+from modtok_cli.tokenizer.tokenizer_card import in_words
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +68,7 @@ if TYPE_CHECKING:
 # Fields of tokenizer_config.json that do not depend on the vocabulary.
 _KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
 # Not copied: what describes the old vocabulary.
-_OLD = {"README.md", "special_tokens_map.json"}
+_OLD = {"special_tokens_map.json"}
 # Of --distill, by default.
 _STEPS = 300
 
@@ -131,7 +134,7 @@ def transplant(
     steps: Annotated[
         int | None,
         Option(
-            "Number of optimizer steps of --distill, of 1,024 tokens.",
+            "Number of optimizer steps. Of --distill, each of 1,024 tokens.",
             metavar="N",
             default=_STEPS,
             low=1,
@@ -281,6 +284,20 @@ class _Transplant:
                 overwrite(file, name, self._new_tensors({name: rows})[name])
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
             write_peft(beside, matrices, new.tolist())
+            name, languages = shown_name(self.path), self.new.languages
+            card = Card(
+                title=f"{name} with the vocabulary of {in_words(languages)}"
+                if languages
+                else f"{name} with another vocabulary",
+                about=f"The model {name} with another vocabulary, of {self.size:,} tokens. Rows of "
+                "tokens that it had are copied, others are means of the old rows that spell them: "
+                "it needs further training.",
+                languages=languages,
+                load=LOAD,
+                made=f"modtok transplant {name} -t TOKENIZER -o DIR",
+                signature=self.new.signature,
+            )
+            write_derived(card, self.path, beside, output, left_out=left_out(self.path, beside))
         warn_of_other_ids(output, progress)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {

@@ -179,7 +179,7 @@ def _offload(model: torch.nn.Module) -> None:
     """Before weights are loaded: tables in pinned host memory, which kernels of a GPU can read."""
     layers = [each for each in model.modules() if isinstance(each, VocabParallelEmbedding)]
     if not all(isinstance(each.quant_method, UnquantizedEmbeddingMethod) for each in layers):
-        raise ValueError("--offload-rows needs tables that are not quantized")
+        raise ValueError("--offload needs tables that are not quantized")
     tables = [each.weight for each in layers if each.weight.device.type != "cpu"]
     if tables:
         from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor

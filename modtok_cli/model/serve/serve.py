@@ -15,7 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import is_installed
 from modtok_cli.base.hub import model_name
 from modtok_cli.base.option import Option, option_of
-from modtok_cli.base.parameters import WORD, FilePath, Force, Langs, Output, optional_path
+from modtok_cli.base.parameters import FilePath, Force, Langs, Output, optional_path
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.model.kinds import MODEL, RUN, SERVED, model_kind
@@ -63,21 +63,21 @@ def serve(
     *,
     languages: Langs = None,
     output: Annotated[FilePath | None, option_of(Output, of=(RUN, MODEL))] = None,
-    host: Annotated[
-        str, Option("Address to listen on.", metavar="ADDRESS", accepts=WORD)
-    ] = "127.0.0.1",
-    port: Annotated[int, Option("Port to listen on.", metavar="N", low=0, high=65535)] = 8000,
+    port: Annotated[
+        int,
+        Option(
+            "Port to listen on. The address: -- --host ADDRESS.", metavar="N", low=0, high=65535
+        ),
+    ] = 8000,
     tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=(RUN, MODEL))] = None,
     step: Step = None,
     dtype: Annotated[DtypeName | None, option_of(Dtype, of=(RUN,))] = None,
-    offload_rows: Annotated[
+    offload: Annotated[
         bool,
-        Option(
-            "Experimental: keep the rows of all languages in host memory; a GPU holds half a table."
-        ),
+        Option("Keep embedding tables in host memory. Active rows are on the GPU; experimental."),
     ] = False,
     prepare: Annotated[
-        bool, Option("Write the directory and print the command of vLLM; do not start it.")
+        bool, Option("Prepare, and exit. Writes the directory, and prints the command of vLLM.")
     ] = False,
     force: Force = False,
     progress: Progress = SILENT,
@@ -126,13 +126,13 @@ def serve(
     served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
     if chosen is None and served.default != AUTO:
         progress.note("no references: requests that name no languages use the whole vocabulary")
-    settings = {KEY: served.default} | ({OFFLOAD: True} if offload_rows else {})
+    settings = {KEY: served.default} | ({OFFLOAD: True} if offload else {})
     flags = {
         **_FLAGS,
         "--additional-config": orjson.dumps(settings).decode(),
         "--dtype": dtype_of(place),
         "--served-model-name": name,
-        "--host": host,
+        "--host": "127.0.0.1",
         "--port": str(port),
     }
     command = [sys.executable, "-m", _SERVER, "--model", str(place)]

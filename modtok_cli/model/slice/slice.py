@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import (
-    PATHS,
     Data,
     FilePath,
     Force,
@@ -33,6 +32,7 @@ from modtok_cli.model.parameters import (
     DtypeName,
     Inputs,
     Model,
+    MustHave,
     Outputs,
     RunTokenizer,
     Step,
@@ -40,7 +40,7 @@ from modtok_cli.model.parameters import (
 from modtok_cli.model.vocabularies import sides
 from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.text.reading import Reading
-from modtok_cli.tokenizer.parameters import Coverage, TokensPerLanguage
+from modtok_cli.tokenizer.parameters import Coverage, KeptText, MostUsed
 
 if TYPE_CHECKING:
     from modtok_cli.model.draft.head import HeadCut
@@ -71,7 +71,7 @@ def _unused(values: Mapping[str, Any]) -> Unused:
     elif adopted:
         yield ("data",), "the tokenizer of -t has the tokens of each language"
     if not values.get("texts") and (adopted or not languages):
-        yield ("k", "coverage"), "no text selects tokens"
+        yield ("top", "coverage"), "no text selects tokens"
         if not values.get("report"):
             yield options_of(Reading), "no text selects tokens"
 
@@ -87,7 +87,7 @@ def slice(
     append: Annotated[
         Languages | None,
         languages_option(
-            "Add these languages to the slice MODEL.", "--append", complete="", of=(SLICE,)
+            "Languages to add. MODEL is a slice.", "--append", complete="", of=(SLICE,)
         ),
     ] = None,
     origin: Annotated[
@@ -105,25 +105,8 @@ def slice(
     dtype: Annotated[DtypeName | None, option_of(Dtype, of=_RUNS)] = None,
     tokenizer: Annotated[FilePath | None, option_of(RunTokenizer, of=_MODELS)] = None,
     data: Annotated[FilePath, option_of(Data, of=(MODEL,))] = "data",
-    texts: Annotated[
-        FilePath | Sequence[FilePath],
-        Option(
-            "Hugging Face model: keep the tokens that this text uses. Repeatable.",
-            flags="--text",
-            kind=list[str],
-            metavar="TEXT",
-            accepts=PATHS,
-            of=(MODEL,),
-        ),
-    ] = (),
-    token_ids: Annotated[
-        FilePath | None,
-        Option(
-            "Hugging Face model: keep these token ids (JSON list, or an id per line).",
-            metavar="FILE",
-            of=(MODEL,),
-        ),
-    ] = None,
+    texts: Annotated[FilePath | Sequence[FilePath], option_of(KeptText, of=(MODEL,))] = (),
+    must_have: Annotated[FilePath | None, option_of(MustHave, of=(MODEL,))] = None,
     head: Annotated[
         FilePath | None,
         Option(
@@ -131,7 +114,7 @@ def slice(
             metavar="LIST",
         ),
     ] = None,
-    k: Annotated[int | None, option_of(TokensPerLanguage, of=(MODEL,))] = None,
+    top: Annotated[int | None, option_of(MostUsed, of=(MODEL,))] = None,
     coverage: Annotated[float | None, option_of(Coverage, of=(MODEL,))] = None,
     reading: Reading = Reading(),
     bos: Annotated[
@@ -155,20 +138,17 @@ def slice(
 ) -> SliceReport | VocabularySlice | HeadCut:
     """Extract the model of some languages.
 
-    The source is a run or any Hugging Face model.
+    Of a run, the output is a Hugging Face directory (Llama, or Qwen3 with qk_norm): backbone,
+    embedding rows of these languages, and their tokenizer. With different `inputs` and `outputs`,
+    only modtok generate and modtok eval read it.
 
-    For a run, the output is a Hugging Face directory (Llama, or Qwen3 with qk_norm): backbone,
-    embedding rows of these languages, and their tokenizer. Its logits equal the logits of the full
-    model over this vocabulary; `verify` tests this with a few tokens, where Megatron is installed.
+    Of a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
+    those that the languages in data/ use (or `texts`, or `must_have`), and the parts that build
+    them. Special tokens, chat template and configuration stay, with new ids. Weights are streamed:
+    a model may be larger than memory.
 
-    With different `inputs` and `outputs`, the output is in a format that only modtok generate and
-    modtok eval read.
-
-    For a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
-    the tokens that the languages in data/ use (or `texts`, or `token_ids`), and the parts that
-    build them. Special tokens, chat template and configuration stay, with new ids. For the kept
-    tokens it has the logits of the full model; `verify` tests this with a few tokens where both
-    fit in memory. Weights are streamed: a model may be larger than memory.
+    The logits of the tokens are those of the whole model; `verify` tests this with a few tokens,
+    where Megatron is installed and both models fit in memory.
 
     With `head`, a list of modtok tokens, MODEL is a draft (EAGLE-3, DFlash, DSpark, Medusa, layers
     for multi-token prediction, or a small model), and the output is the same draft with fewer
@@ -204,8 +184,8 @@ def slice(
             tokenizer=optional_path(tokenizer),
             data=path_of(data),
             texts=tuple(text_paths(texts)) if is_path(texts) or texts else (),
-            keep=optional_path(token_ids),
-            k=k,
+            keep=optional_path(must_have),
+            k=top,
             coverage=coverage,
         )
         return slice_directory(

@@ -27,6 +27,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.architecture.stored_model import CHAT_TEMPLATE
 from modtok_cli.model.generate.backbone import backbone_config, check_range
+from modtok_cli.model.hf.derived_card import LOAD
 from modtok_cli.model.hf.model_check import warn_of_other_ids
 from modtok_cli.model.hf.model_files import WrittenModel, check_output, framed
 from modtok_cli.model.kinds import FACTS, RUN, SLICE, model_kind
@@ -41,6 +42,7 @@ from modtok_cli.model.slice.slice_directory import (
 from modtok_cli.model.source import Chat
 from modtok_cli.model.vocabularies import FULL, Side, Vocabularies
 from modtok_cli.tokenizer.adopted.file_ids import check_ids
+from modtok_cli.tokenizer.model_card import README, Card, readme
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def _write(
     check_range(weights, facts.dtype)
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
     with atomic_directory(output) as beside:
-        files = slice_files(facts, vocabularies, sizes, source.chat(vocabularies))
+        files = slice_files(facts, vocabularies, sizes, source.chat(vocabularies), output)
         for name, data in files.items():
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
@@ -233,7 +235,6 @@ def _sizes(
     return parts
 
 
-README = "README.md"
 OUR_ARCHITECTURE = "ModtokTwoVocabularies"
 
 
@@ -242,12 +243,14 @@ def slice_files(
     vocabularies: Vocabularies,
     sizes: Mapping[str, tuple[int, int]],
     chat: Chat | None,
+    output: Path,
 ) -> dict[str, bytes]:
     """File name → content.
 
     Args:
         sizes: part → (bytes of the slice, bytes of the whole model).
         chat: how the run, or the model that it began from, speaks in conversations.
+        output: the directory, whose card of the user is kept.
     """
     end = facts.end_of_text
     chat = chat or Chat(None, ())
@@ -260,7 +263,7 @@ def slice_files(
         "tokenizer.json": vocabularies.tokenizer_in.to_json(),
         "tokenizer_config.json": _json(_tokenizer_config(facts, vocabularies, chat)),
         FACTS: facts.to_json(),
-        README: _model_card(facts, sizes, vocabularies).encode(),
+        README: readme(_model_card(facts, sizes, vocabularies), output),
     }
     if facts.bos:
         before = vocabularies.name_of(end), end
@@ -322,84 +325,56 @@ def _json(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document, option=option)
 
 
-_CARD = """\
----
-language:
-{names}
-library_name: {library}
-pipeline_tag: text-generation
-tags:
-- modtok
-- modular-tokenizer
----
-
-# A slice for {languages}
-
-Extracted by modtok from a multilingual model with a modular tokenizer: the whole
-backbone, and the embedding rows of these languages only. For these tokens it has the
-logits of the whole model. Text in other languages needs more tokens and stays
-lossless.
-
-| | |
-|---|---|
-| languages | {languages} |
-| vocabulary | {vocabulary} |
-| layers, hidden size, context | {shape.layers}, {shape.hidden_size}, {facts.context} |
-| dtype | {facts.dtype} |
-| signature | {facts.signature} |
-| run, step, tokenizer | {facts.run}, {facts.step:,}, {facts.tokenizer} |
-
-| part | bytes | whole model |
-|---|---:|---:|
-{parts}
-
-{usage}
-"""
-_USE_TRANSFORMERS = """\
-```python
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-
-model = AutoModelForCausalLM.from_pretrained(".")
-tokenizer = PreTrainedTokenizerFast.from_pretrained(".")
-ids = tokenizer({text}, return_tensors="pt")
-tokenizer.decode(model.generate(**ids, max_new_tokens=50)[0])
-```
-
-Every text in training follows `{end}`: {note}."""
-_USE_MODTOK = """\
-Input and output vocabularies differ, which only modtok can run:
-
-```
-modtok generate . "…"
-```"""
-
-
 def _model_card(
     facts: SliceFacts, sizes: Mapping[str, tuple[int, int]], vocabularies: Vocabularies
-) -> str:
-    """Markdown with the metadata of the Hugging Face Hub."""
+) -> Card:
     reading, writing = vocabularies.tokenizer_in, vocabularies.tokenizer_out
-    end = vocabularies.name_of(facts.end_of_text)
+    end, shape = vocabularies.name_of(facts.end_of_text), facts.shape
+    load, after = f'{LOAD}\nids = tokenizer("...", return_tensors="pt")', ""
     if vocabularies.same:
         vocabulary, languages = f"{reading.size:,} tokens", ", ".join(facts.inputs)
-        usage = _USE_TRANSFORMERS.format(
-            end=end,
-            text='"…"' if facts.bos else f'"{end}" + "…"',
-            note="the tokenizer adds it" if facts.bos else "put it before prompts",
-        )
+        who = "the tokenizer adds it" if facts.bos else "put it before prompts"
+        after = f"Every text in training follows `{end}`: {who}."
     else:
         vocabulary = f"input {reading.size:,} tokens, output {writing.size:,}"
         languages = f"input {', '.join(facts.inputs)}; output {', '.join(facts.outputs)}"
-        usage = _USE_MODTOK
-    return _CARD.format(
-        names="\n".join(f"- {name}" for name in sorted({*facts.inputs, *facts.outputs})),
+        load, after = (
+            'modtok generate NAME "..."',
+            ("Input and output vocabularies differ, which only modtok runs."),
+        )
+    chosen = " ".join(
+        f"--{side} {'full' if full else ','.join(names)}"
+        for side, names, full in (
+            ("in", facts.inputs, facts.full_inputs),
+            ("out", facts.outputs, facts.full_outputs),
+        )
+    )
+    return Card(
+        title=f"A slice for {languages}",
+        about="Extracted by modtok from a multilingual model with a modular tokenizer: the whole "
+        "backbone, and the embedding rows of these languages only. For these tokens it has the "
+        "logits of the whole model. Text in other languages needs more tokens and stays lossless.",
+        languages=[*facts.inputs, *facts.outputs],
         library="transformers" if vocabularies.same else "modtok",
-        languages=languages,
-        vocabulary=vocabulary,
-        shape=facts.shape,
-        facts=facts,
-        parts="\n".join(
-            f"| {part} | {here:,} | {whole:,} |" for part, (here, whole) in sizes.items()
-        ),
-        usage=usage,
+        metadata={"pipeline_tag": "text-generation"},
+        tables=[
+            (
+                ("property", "value"),
+                [
+                    ("languages", languages),
+                    ("vocabulary", vocabulary),
+                    (
+                        "layers, hidden size, context",
+                        f"{shape.layers}, {shape.hidden_size}, {facts.context}",
+                    ),
+                    ("dtype", facts.dtype),
+                    ("run, step, tokenizer", f"{facts.run}, {facts.step:,}, {facts.tokenizer}"),
+                ],
+            ),
+            (("part", "bytes", "whole model"), [(name, *size) for name, size in sizes.items()]),
+        ],
+        load=load,
+        after=after,
+        made=f"modtok slice {facts.run} --step {facts.step} {chosen} -o DIR",
+        signature=facts.signature,
     )

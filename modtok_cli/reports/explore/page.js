@@ -52,9 +52,6 @@ function start(payload, call) {
   const chosen = new Set(payload.chosen);
   const input = by("text");
   const boxes = new Map();
-  const number = by("number");
-  // Languages as they were learned; the slider adds and drops at the end of what is chosen.
-  const order = [...new Set(tokenizers.flatMap((t) => t.languages.map((l) => l.code)))];
 
   function choose(codes) {
     chosen.clear();
@@ -140,6 +137,7 @@ function start(payload, call) {
     const counts = cards.map((each) => each.count);
     const most = Math.max(1, ...counts);
     const fewest = Math.min(...counts);
+    const share = (count) => (count === most ? "tokens: the most here" : `tokens: ${Math.round((100 * count) / most)}% of the most`);
     const times = (count) => (count > fewest ? ` (${(count / fewest).toFixed(2)} times the fewest)` : "");
     by("summary").classList.toggle("spoken", !part);
     by("summary").textContent = part
@@ -160,7 +158,9 @@ function start(payload, call) {
             " characters per token, vocabulary ",
             element("b", {}, figure(each.size))
           ),
-          element("div", { class: "bar" }, element("i", { style: `width:${(100 * each.count) / most}%` })),
+          ...(cards.length > 1
+            ? [element("div", { class: "bar" }, element("i", { style: `width:${(70 * each.count) / most}%` }), share(each.count))]
+            : []),
           ...each.parts
         )
       )
@@ -171,7 +171,6 @@ function start(payload, call) {
   let [asked, working] = [0, false];
   async function draw() {
     asked += 1;
-    number.value = Math.max(1, chosen.size);
     by("count").value = `${chosen.size} of ${languages.length}`;
     remember();
     if (working) return;
@@ -252,11 +251,6 @@ function start(payload, call) {
     boxes.set(code, box);
     list.append(element("label", { style: `--h:${hues.get(code)}` }, box, ` ${name}`));
   }
-  number.max = Math.max(1, languages.length);
-  number.addEventListener("input", () => {
-    const rest = order.filter((code) => !chosen.has(code));
-    choose([...chosen, ...rest].slice(0, Number(number.value)));
-  });
   by("all").addEventListener("click", () => choose(languages.map((l) => l.code)));
   by("none").addEventListener("click", () => choose([]));
   const samples = by("samples");

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.files import check_new, check_suffix, write_bytes
+from modtok_cli.base.files import GENERATOR, check_page, check_suffix, write_bytes
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.parameters import Force, Langs, OutputFile
 from modtok_cli.base.progress import SILENT, Progress
@@ -79,14 +79,15 @@ def explore(
         ['tokenizer', 'tokenizer@fi']
 
     Raises:
-        UsageError: `output` exists; an unknown language; a tokenizer that only its library runs.
+        UsageError: `output` is another file; an unknown language; a tokenizer that only its
+            library runs.
         ModtokError: a tokenizer is damaged; the core is not there as WebAssembly.
     """
     output = Path(output)
     is_list = isinstance(tokenizers, list | tuple)
     specs: list[Any] = list(tokenizers) if is_list else [tokenizers]  # type: ignore[arg-type]
     check_suffix(output, [".html"])
-    check_new(output, force=force)
+    check_page(output, "explore", force=force)
     packed, names, modular = [], [], []
     with progress.task("packing", total=len(specs), unit="tokenizers") as task:
         for spec in specs:
@@ -115,6 +116,7 @@ def explore(
     first = [code for code in chosen if code in sentences][:4] or offered[:1]
     resources = files("modtok_cli.reports.explore")
     text = Template((resources / "page.html").read_text("utf-8")).substitute(
+        generator=GENERATOR.format("explore"),
         title=escape(TITLE),
         text=escape("\n".join(sentences[code] for code in first)),
         hidden="" if there else " hidden",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -17,6 +18,7 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
+    is_prose,
     value_of,
 )
 
@@ -27,7 +29,17 @@ class JsonLines(TextReader):
     """Blank lines are passed over."""
 
     def blocks(self) -> Iterator[Lines]:
-        return self.lines()
+        for number, block in enumerate(self.lines()):
+            if not number and b'"%b"' % self.reading.field.encode() not in block.data:
+                self._look(block.data)
+            yield block
+
+    def _look(self, begin: bytes) -> None:
+        """Find the text in the first object of a file without the field."""
+        with suppress(ValueError):  # it is damaged, as the reader says later
+            record = orjson.loads(begin.lstrip().partition(b"\n")[0])
+            if isinstance(record, dict):
+                self.take_field(name for name, value in record.items() if is_prose(value))
 
     def documents(self, block: Lines) -> list[Document]:
         documents = []

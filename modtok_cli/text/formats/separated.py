@@ -14,9 +14,11 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.streams import CHUNK
 from modtok_cli.text.table_files import TEXT_SUFFIX
-from modtok_cli.text.text_format import Document, Lines, TextFormat, TextReader
+from modtok_cli.text.text_format import Document, Lines, TextFormat, TextReader, is_prose
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_MARKED = re.compile(r"[,\t;|]|.{30}")
+"""In no name of a column: a separator, or a sentence."""
 _WIDTH = 4
 """Bytes of a character while a cell is read. An open quote takes in all that follows."""
 
@@ -47,11 +49,17 @@ class Commas(TextReader):
         block: list[_Row] = []
         size = 0
         header: list[str] | None = None
-        places: tuple[int, int | None] = (0, None)
+        places: tuple[int, int | None] | None = None
+        first = 0
         for line, row in self.rows(self.lines()):
             if header is None:
-                header, places = row, self._places(row, line)
+                header, first = row, line
                 continue
+            if places is None:
+                if self.reading.field not in header and not any(map(_MARKED.search, header)):
+                    cells = zip(header, row, strict=False)
+                    self.take_field(name for name, cell in cells if is_prose(cell))
+                places = self._places(header, first)
             if len(row) != len(header):
                 raise ModtokError(
                     f"{len(row)} cells under a header of {len(header)}",
@@ -65,6 +73,8 @@ class Commas(TextReader):
             if size >= CHUNK:
                 yield block
                 block, size = [], 0
+        if header is not None and places is None:
+            self._places(header, first)
         if block:
             yield block
 

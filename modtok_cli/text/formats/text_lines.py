@@ -46,4 +46,7 @@ class TextLines(TextReader):
         return Spans(data, starts, stops.astype(np.int64, copy=False))
 
 
-FORMATS = (TextFormat((".txt", ".dev", ".devtest", ".test"), TextLines, fields=False),)
+FORMATS = (
+    TextFormat((".txt", ".dev", ".devtest", ".test"), TextLines, fields=False),
+    TextFormat((".md",), TextLines, fields=False, in_directories=False),
+)

@@ -37,7 +37,7 @@ from modtok_cli.tokenizer.manifest import Corpus
 from modtok_cli.tokenizer.modular_directory import check_place
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import file_of, open_bytes, split_pattern
-from modtok_cli.tokenizer.parameters import Coverage, ModularOutput, TokensPerLanguage
+from modtok_cli.tokenizer.parameters import Coverage, ModularOutput, MostUsed
 from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.segmenters.json_frame import added_tokens, parse_document
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -241,13 +241,13 @@ def adopt(
     languages: Langs = None,
     *,
     data: Data = Path("data"),
-    k: TokensPerLanguage = None,
+    top: MostUsed = None,
     coverage: Coverage = None,
     end_of_text: Annotated[
         str | None,
         Option(
-            "Token between documents, for pretrain. Default: eos_token of the files beside the "
-            "tokenizer.",
+            "Token that ends a document. For pretrain; default: eos_token of the files beside "
+            "the tokenizer.",
             metavar="TOKEN",
         ),
     ] = None,
@@ -277,7 +277,7 @@ def adopt(
         True
 
     Raises:
-        UsageError: another type of tokenizer, an unknown language or token, an invalid budget, or
+        UsageError: another type of tokenizer, an unknown language or token, an invalid size, or
             `output` exists.
         ModtokError: the file is damaged, or there is no text.
     """
@@ -297,7 +297,7 @@ def adopt(
         files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
     )
     adopted = adopt_counts(
-        file, counted, k=k, coverage=coverage, end_of_text=end_of_text, rows=find_rows(source),
+        file, counted, k=top, coverage=coverage, end_of_text=end_of_text, rows=find_rows(source),
         marks=find_marks(source, file), progress=progress,
     )  # fmt: skip
     if place is not None:

@@ -355,7 +355,7 @@ def smallest(
     if k is not None and coverage is None and int(pruned.sum()) > k:
         raise UsageError(
             f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
-            where="-k",
+            where="--top",
             remedy=f"choose at least {int(pruned.sum()):,}",
         )
     return pruned

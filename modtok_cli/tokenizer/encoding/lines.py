@@ -59,14 +59,14 @@ def encode(
     format: Annotated[
         str,
         Option(
-            "jsonl; or a directory with all ids in one file: npy for NumPy, bin for Megatron and "
-            "nanoGPT.",
+            "Format of the output. One of jsonl, and of directories with all ids in one file: npy "
+            "for NumPy, bin for Megatron and nanoGPT.",
             metavar="NAME",
         ),
     ] = "jsonl",
     end_of_text: Annotated[
         str | None,
-        Option("Token to append to every document, with --format npy or bin.", metavar="TOKEN"),
+        Option("Token that ends a document. With --format npy or bin.", metavar="TOKEN"),
     ] = None,
     output: EncodedOutput = None,
     reading: Reading = Reading(),

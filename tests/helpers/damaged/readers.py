@@ -15,8 +15,8 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.corpora import count_language
 from modtok_cli.measure.morphology import Morphemes
 from modtok_cli.model.architecture.stored_model import open_hf_directory
+from modtok_cli.model.draft.list_files import read_list
 from modtok_cli.model.hf.model_directory import ModelDirectory
-from modtok_cli.model.hf.slice_hf import read_ids
 from modtok_cli.text.corpus import count_corpus, read_tsv
 from modtok_cli.text.readers import read_documents, read_spans
 from modtok_cli.text.reading import Reading
@@ -139,7 +139,7 @@ def transplanted(path: Path) -> None:
 
 def ids_to_keep(path: Path) -> None:
     """Token ids for a slice."""
-    assert (read_ids(path) >= 0).all()
+    assert (read_list(path, 1 << 20) >= 0).all()
 
 
 def recipe(path: Path) -> None:
