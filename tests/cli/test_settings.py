@@ -124,8 +124,8 @@ def test_options_of_the_command_line_only(tmp_path: Path, text: str, message: st
 def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
-        "bad", "blocked_urls", "config", "data", "eval_data", "eval_tasks_data", "fit", "good",
-        "head", "init_from",
+        "bad", "blocked_urls", "config", "data", "distill", "draft", "eval_data", "eval_tasks_data",
+        "fit", "good", "head", "init_from",
         "lang_model", "models", "morphemes", "onto", "origin", "probe", "slice",
         "quality_model", "references", "report", "run", "test", "text", "tokenizer",
     }  # fmt: skip
