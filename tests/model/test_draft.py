@@ -35,6 +35,7 @@ from modtok_cli.model.draft.head import cut_head
 from modtok_cli.model.draft.list_files import read_list
 from modtok_cli.model.draft.ranking import Ranking
 from modtok_cli.model.draft.reduced_head import open_draft
+from modtok_cli.reports.kinds.drafts import tables
 
 LANGUAGES = ["en", "fi", "fr"]
 
@@ -667,6 +668,14 @@ def test_accepted_tokens_are_those_of_speculative_decoding(
         assert row["rounds"] == len(run.rounds)
         assert row["tokens_per_round"] == 1 + accepted / len(run.rounds)
         shares.add(row["accepted"])
+    by_language, sizes = tables(rows)[1:]
+    assert by_language[0] == "Tokens of a round with drafts of N rows"
+    assert by_language[1] == [
+        {"language": "fi"} | {str(row["draft_rows"]): row["tokens_per_round"] for row in rows}
+    ]
+    assert [each["tokens_per_round"] for each in sizes[1]] == [
+        row["tokens_per_round"] for row in rows
+    ]
     assert len(shares) > 1
     assert 0 < min(shares) < max(shares) < 1
 
