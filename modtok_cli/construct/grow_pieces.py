@@ -56,7 +56,9 @@ class _Pieces:
             for start in range(max(0, stop - self.longest), stop):
                 piece = text[start:stop]
                 score = self.scores.get(piece, self.unknown if stop - start == 1 else -inf)
-                if totals[start] + score > totals[stop] and piece != without:
+                if piece == without:
+                    score = self.unknown if len(piece) == 1 else -inf
+                if totals[start] + score > totals[stop]:
                     totals[stop], starts[stop] = totals[start] + score, start
         pieces, stop = [], len(text)
         while stop:
@@ -79,10 +81,11 @@ def grown_by_pieces(
     old = {str(name): float(score) for name, score in file.document["model"]["vocab"]}
     proposed, table = _proposed(file, old, language, words, k, progress), _table(words)
     while True:
-        new = _chosen(old, proposed, table, k) if proposed else {}
+        new = _chosen(file, old, proposed, table, k) if proposed else {}
         grown = extended(file, new)
         odd = _displacing(file, grown, new)
         if not odd:
+            _warn_of_unknown(file, language, words, {**old, **new}, progress)
             return grown, len(new)
         proposed = {name: score for name, score in proposed.items() if name not in odd}
 
@@ -129,8 +132,39 @@ def _proposed(
     }
 
 
-def _chosen(old: Scores, new: Scores, table: WordCounts, k: int) -> Scores:
-    """At most `k` of the new pieces: those whose removal costs most, in rounds; with scores."""
+def _spells_all(file: TokenizerFile) -> bool:
+    """Whether bytes spell a character that is no piece; otherwise it is lost."""
+    return bool(file.document["model"].get("byte_fallback"))
+
+
+def _warn_of_unknown(
+    file: TokenizerFile,
+    language: str,
+    words: Mapping[str, int],
+    scores: Scores,
+    progress: Progress,
+) -> None:
+    if _spells_all(file):
+        return
+    segment = _Pieces(scores).segment
+    lost = sum(
+        count * sum(piece not in scores for piece in segment(word)[1])
+        for word, count in words.items()
+    )
+    if lost:
+        progress.warn(
+            f"{language}: {lost:,} of {sum(len(word) * n for word, n in words.items()):,} "
+            "characters of the text have no token, and are unknown to the tokenizer; "
+            "a larger -k may have more of them"
+        )
+
+
+def _chosen(file: TokenizerFile, old: Scores, new: Scores, table: WordCounts, k: int) -> Scores:
+    """At most `k` of the new pieces: those whose removal costs most, in rounds; with scores.
+
+    Characters that would be lost go first.
+    """
+    is_lost = not _spells_all(file)
     for left in range(_ROUNDS, -1, -1):
         new, counts = _estimated(old, new, table)
         pieces = _Pieces({**old, **new})
@@ -139,7 +173,12 @@ def _chosen(old: Scores, new: Scores, table: WordCounts, k: int) -> Scores:
             for name, score in new.items()
         }
         # A piece that costs nothing is never reached.
-        ranked = sorted((name for name in new if costs[name] > 0), key=lambda name: -costs[name])
+        ranked = sorted(
+            (name for name in new if costs[name] > 0),
+            key=lambda name: (len(name) > 1 or not is_lost, -costs[name]),
+        )
+        if not ranked:
+            return {}
         kept = max(k, round(len(ranked) * (k / len(new)) ** (1 / left))) if left else k
         new = {name: new[name] for name in ranked[:kept]}
     return new

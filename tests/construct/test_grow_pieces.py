@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import tokenizers
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.grow_pieces import _Pieces
 from modtok_cli.construct.unigram_merge import unigram_merge
@@ -24,6 +26,17 @@ LINES = {
     name: (SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8").split("\n")[:40]
     for name in ("en", "fi", "fr", "sw")
 }
+
+
+class Warnings(Silent):
+    """Warnings too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
 
 
 def scores_of(path: Path) -> dict[str, float]:
@@ -87,6 +100,51 @@ def test_a_sentencepiece_model_grows_for_both_libraries(tmp_path: Path) -> None:
         assert ids == whole.full().encode(line).tolist()
         assert ids == library.encode(line, add_special_tokens=False).ids
     assert any(max(new.encode(line)) >= old.get_piece_size() for line in LINES["fi"])
+
+
+@pytest.mark.parametrize("k", [NEW, 300])
+def test_characters_that_the_file_lacks_are_its_first_pieces(k: int, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(external_tokenizer("unigram"))
+    progress = Warnings()
+    unigram_merge(
+        append="el",
+        tokenizer=tmp_path / "tokenizer.json",
+        data=DATA,
+        output=tmp_path / "o",
+        k=k,
+        progress=progress,
+    )
+    files = tmp_path / "tokenizer.json", tmp_path / "o" / "tokenizer.json"
+    old = scores_of(files[0])
+    data = (DATA / "el.jsonl").read_text("utf-8")
+    text = "".join(orjson.loads(line)["text"] for line in data.split("\n") if line)
+    counts = Counter(text).most_common()
+    lacking = [(char, n) for char, n in counts if char not in old and not char.isspace()]
+    assert len(lacking) > NEW
+    pieces = [*scores_of(files[1])][602:]
+    assert len(pieces) == k
+    if k == NEW:
+        assert all(len(piece) == 1 for piece in pieces)
+    else:
+        lost = sum(n for char, n in lacking if char not in pieces)
+        assert lost < 0.001 * len(text)
+        assert any(len(piece) > 2 for piece in pieces)
+    [warning] = [each for each in progress.warnings if "have no token" in each]
+    assert warning.startswith("el: ")
+
+
+def test_bytes_spell_characters_so_that_longer_pieces_go_first(tmp_path: Path) -> None:
+    data = sentencepiece_model(
+        LINES["en"], vocab_size=600, model_type="unigram", byte_fallback=True
+    )
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    progress = Warnings()
+    unigram_merge(
+        append="el", tokenizer=tmp_path, data=DATA, output=tmp_path / "o", k=NEW, progress=progress
+    )
+    pieces = [*scores_of(tmp_path / "o" / "tokenizer.json")][-NEW:]
+    assert {len(piece) == 1 for piece in pieces} == {True, False}
+    assert not any("have no token" in each for each in progress.warnings)
 
 
 def test_words_are_segmented_as_by_the_library() -> None:
