@@ -268,6 +268,8 @@ def test_what_distillation_refuses(tmp_path: Path) -> None:
     old, tokenizer = grown(tmp_path, "Llama")
     with pytest.raises(UsageError, match=r"there are no steps without distill"):
         transplant(old, str(tokenizer), output=tmp_path / "new", steps=5)
+    with pytest.raises(UsageError, match="distill trains output rows too: omit fit"):
+        transplant(old, str(tokenizer), output=tmp_path / "new", distill="a.txt", fit="a.txt")
     with pytest.raises(UsageError, match="stdin"):
         transplant(old, str(tokenizer), output=tmp_path / "new", distill="-")
     document = orjson.loads((old / "tokenizer.json").read_bytes())

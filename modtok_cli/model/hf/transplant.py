@@ -87,7 +87,9 @@ class TransplantReport(WrittenModel):
 
 
 def _unused(values: Mapping[str, Any]) -> Unused:
-    if not values.get("distill"):
+    if values.get("distill"):
+        yield ["fit"], "--distill trains output rows too"
+    else:
         yield ["steps"], "there are no steps without --distill"
     if not (values.get("distill") or values.get("fit") or values.get("report")):
         report = " or --report" if IN_COMMAND.get() else ""
