@@ -22,7 +22,7 @@ HOOKS = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / "hooks.py"
 COMMANDS = HOOKS.command_pages()
 WRITTEN = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
 API = HOOKS.api_pages()
-SITE = {*WRITTEN, *COMMANDS, *API, *HOOKS.PAGES.values()}
+SITE = {*WRITTEN, *COMMANDS, *API, HOOKS.OPTIONS, *HOOKS.PAGES.values()}
 
 
 def source_of(site: str) -> str:
@@ -48,6 +48,12 @@ def test_every_command_has_a_page() -> None:
     assert page.startswith("# modtok bpe-seq\n")
     assert "| `--append LANG,...` |" in page
     assert "```sh\n# " in page
+
+
+def test_the_page_of_options_has_every_option() -> None:
+    page = HOOKS.options_page()
+    assert "| `-k, --budget N` | Vocabulary size per language," in page
+    assert page.count("\n| `") > 140
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 COMMANDS = "reference/cli"
 API = "reference/api"
+OPTIONS = "reference/options.md"
 PAGES = {  # in the repository → on the site
     "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
@@ -162,7 +163,7 @@ def on_files(files: Any, config: Any) -> Any:
     made = {
         **command_pages(),
         **api_pages(),
-        f"{COMMANDS.partition('/')[0]}/options.md": options_page(),
+        OPTIONS: options_page(),
     }
     for source, site in PAGES.items():
         if (ROOT / source).is_file():
