@@ -169,8 +169,11 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
             known[name] = suite
     if names is not None:
         for name in names:
-            base = name.removesuffix(LETTERS)
-            if base != name and base in known:
+            if name.endswith(LETTERS):
+                base = name.removesuffix(LETTERS)
+                if base not in known:
+                    what = f"there is no suite {base!r}, and {LETTERS} is for suites"
+                    raise UsageError(what, where=name, remedy=f"use {', '.join(sorted(known))}")
                 known[name] = known[base].by_letter()
         chosen = [known[name] for name in names if name in known]
         return chosen, [name for name in names if name not in known]

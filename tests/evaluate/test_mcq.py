@@ -98,6 +98,8 @@ def test_choices_by_letter(few_steps: Path, model: SlicedModel, tmp_path: Path) 
     assert results["own:letters"].metric == "acc"
     with pytest.raises(UsageError, match="hellaswag:letters: the prompt of hellaswag does not end"):
         ask(few_steps, data, tasks=["hellaswag:letters"])
+    with pytest.raises(UsageError, match="nope:letters: there is no suite 'nope', and "):
+        ask(few_steps, data, tasks=["nope:letters"])
     many = [{"question": "Qui ?", "choices": [str(n) for n in range(27)], "answer": 0}]
     with pytest.raises(ModtokError, match="question 1 has 27 choices, more than letters"):
         ask(few_steps, lay_out(data, "own", "fr", test=many), tasks=["own:letters"])
