@@ -17,10 +17,11 @@ that each evaluation is one of a run of that length. "Equal text" is the number 
 run with the fewest bytes has read, by interpolation in the logarithm of bytes; a run whose first
 evaluation is after more bytes counts by that one.
 
-Tokenizers and runs are kept in WORK; the same call prints what is there and trains the rest. Prints
-JSON lines: each evaluation, then for each size and tokenizer the cost to serve one language (rows,
-forward operations of a byte) and means with Student's 95% intervals over the seeds, also of the
-difference from bpe-seq. `--figure` draws them.
+Tokenizers and runs are kept in WORK; the same call prints what is there and trains the rest, and
+texts, languages, k or operations of another call are refused. Prints JSON lines: each evaluation,
+then for each size and tokenizer the cost to serve one language (rows, forward operations of a byte)
+and means with Student's 95% intervals over the seeds, also of the difference from bpe-seq.
+`--figure` draws them.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ class Ladder:
         config = self.config(plan)
         rows = fmean(self.rows(plan.tokenizer).values())
         one = step_flops(config.shape, config.data.seq_length, [(config.step_tokens, rows)])
+        if flops < one:
+            raise SystemExit(f"--flops: a step of {plan.name} is {one:.2g}, give as many or more")
         return round(flops / one)
 
     def train(self, plan: Plan, steps: int) -> None:
@@ -210,6 +213,23 @@ def rounded(values: Sequence[float]) -> list[float | None]:
     return [round(value, 4) if abs(value) < 1e9 else None for value in values]
 
 
+def keep_settings(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Refuse what differs from an earlier call in WORK, whose tokenizers and runs are used."""
+    if len(options.sizes.split(",")) != len(options.flops.split(",")):
+        parser.error("--flops: give one number for each of --sizes")
+    own = {name: str(getattr(options, name)) for name in ("corpus", "parallel", "langs", "k")}
+    own["eval_bytes"] = str(options.eval_bytes)
+    flops = zip(options.sizes.split(","), options.flops.split(","), strict=True)
+    own |= {f"flops of {size}": number for size, number in flops}
+    options.work.mkdir(parents=True, exist_ok=True)
+    file = options.work / "settings.json"
+    kept = orjson.loads(file.read_bytes()) if file.is_file() else {}
+    for name, value in own.items():
+        if kept.setdefault(name, value) != value:
+            parser.error(f"{file}: {name} was {kept[name]}, not {value}: use another WORK")
+    file.write_bytes(orjson.dumps(kept))
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("corpus", type=Path)
@@ -224,10 +244,12 @@ def main() -> None:
     parser.add_argument("--eval-bytes", type=int, default=1 << 15)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
+    names = options.tokenizers.split(",")
+    if "bpe-seq" not in names or not {*names} <= {*TOKENIZERS}:
+        parser.error(f"--tokenizers: use bpe-seq, and any of {', '.join(TOKENIZERS)}")
+    keep_settings(options, parser)
     ladder = Ladder(options)
     emit({"what": "machine", "machine": describe(), "k": options.k, "langs": options.langs})
-    names = options.tokenizers.split(",")
     sizes = dict(zip(options.sizes.split(","), options.flops.split(","), strict=True))
     serving = [ladder.serving(Plan(name, size, 0)) for size in sizes for name in names]
     for row in serving:
