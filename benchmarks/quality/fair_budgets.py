@@ -47,6 +47,8 @@ def split(parallel: Path, languages: Sequence[str], place: Path) -> tuple[Path, 
         part.mkdir(parents=True, exist_ok=True)
         for language in languages:
             text = (parallel / f"{language}.txt").read_text("utf-8").rstrip("\n").split("\n")
+            if len(text) <= CHOOSE:
+                raise SystemExit(f"{parallel}: {language} has no lines after the first {CHOOSE}")
             (part / f"{language}.txt").write_text("\n".join(text[lines]) + "\n", "utf-8")
     return parts
 
