@@ -566,6 +566,12 @@ def test_a_small_model_gets_a_reduced_head(tmp_path: Path, family: str) -> None:
         expected, logits = whole(text).logits, open_draft(tmp_path / "small")(text).logits
     torch.testing.assert_close(logits[..., [7, 9, 300]], expected[..., [7, 9, 300]])
     assert logits.isfinite().sum() == 9
+    (tmp_path / "fewer.txt").write_text("300\n7\n")
+    modtok.slice(tmp_path / "small", head=tmp_path / "fewer.txt", output=tmp_path / "smaller")
+    with torch.no_grad():
+        logits = open_draft(tmp_path / "smaller")(text).logits
+    torch.testing.assert_close(logits[..., [7, 300]], expected[..., [7, 300]])
+    assert logits.isfinite().sum() == 6
 
 
 def test_tokens_that_a_program_stops_at_or_writes_are_in_every_list(tmp_path: Path) -> None:

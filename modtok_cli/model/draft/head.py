@@ -40,6 +40,7 @@ from modtok_cli.model.architecture.stored_tensors import StoredTensor
 from modtok_cli.model.draft.formats import draft_map
 from modtok_cli.model.draft.list_files import map_of, read_list, targets_of
 from modtok_cli.model.hf.derived_card import shown_name, write_derived
+from modtok_cli.model.hf.graft_hf import SliceIds
 from modtok_cli.model.hf.model_files import (
     WrittenModel,
     check_output,
@@ -116,8 +117,10 @@ class Draft:
     @property
     def is_eagle(self) -> bool:
         """Whether its map is `d2t` among the weights."""
-        mapped = "d2t" in self.tensors or "draft_vocab_size" in self.directory.config
-        return mapped or any(_EAGLE.match(name) for name in self.tensors)
+        # A model of its own has that field too, once it was cut.
+        is_cut = (self.path / NAME).is_file()
+        mapped = not is_cut and "draft_vocab_size" in self.directory.config
+        return "d2t" in self.tensors or mapped or any(_EAGLE.match(name) for name in self.tensors)
 
     @property
     def is_prediction(self) -> bool:
@@ -200,6 +203,8 @@ class Draft:
             targets, name = map_of(self.tensors["token_map"], self.size, self.path), "token_map"
         elif self.rows == self.size:
             return np.arange(self.size, dtype=np.int64)
+        elif (self.path / NAME).is_file():
+            targets, name = SliceIds.read(self.path / NAME).ids.astype(np.int64), NAME
         else:
             raise ModtokError(
                 f"the head has {self.rows:,} rows, {CONFIG} says {self.size:,}",
@@ -208,7 +213,7 @@ class Draft:
             )
         if self.rows != len(targets):
             raise ModtokError(
-                f"tensor '{name}' has {len(targets):,} ids, the head {self.rows:,} rows",
+                f"'{name}' has {len(targets):,} ids, the head {self.rows:,} rows",
                 where=self.path,
             )
         return targets
