@@ -120,7 +120,8 @@ def emit_evaluation(
         tables.append((name, lines, columns))
     with writing_examples(examples, evaluation.examples):
         if rows:
-            emit_tables(rows, tables, json=json, caption=str(rows[0]["signature"]))
+            signatures = [results[0].signature for results in groups.values()]
+            emit_tables(rows, tables, json=json, caption=signatures)
     if rows:
         emit_plot(call.say, plot, [row for row in rows if row["task"] != "mean"], "evaluation")
     evaluation.require_complete()

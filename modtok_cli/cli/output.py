@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,12 @@ def emit_tables(
     tables: Iterable[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]],
     *,
     json: bool,
-    caption: str | None = None,
+    caption: str | Sequence[str] | None = None,
 ) -> None:
     """Like `emit_rows`, with separate `tables` for the terminal: (title, rows, columns).
 
-    `caption` is printed below each table. Of rows that a kind of the report ranks, the best and
-    the worst are marked, and the last line says what they mean.
+    `caption` is printed below each table; several are of one table each. Of rows that a kind of
+    the report ranks, the best and the worst are marked, and the last line says what they mean.
     """
     if keep := KEEP.get():
         rows = list(rows)
@@ -95,8 +96,9 @@ def emit_tables(
         return
     rows = list(rows)
     ranked, sentence = _judged(rows)
-    for title, lines, columns in tables:
-        _print_table(list(lines), columns, title, caption, ranked)
+    captions = repeat(caption) if caption is None or isinstance(caption, str) else caption
+    for (title, lines, columns), below in zip(tables, captions, strict=False):
+        _print_table(list(lines), columns, title, below, ranked)
     if sentence:
         _console().print(sentence, markup=False)
 

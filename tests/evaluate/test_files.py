@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
+from modtok_cli.cli.output import TABLES
 from modtok_cli.evaluate import hub_tasks, mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
@@ -131,6 +133,20 @@ def test_scores_and_examples_are_written_independently(
     with pytest.raises(ModtokError, match="cannot write"):
         emit_evaluation(None, evaluation, "", tmp_path / "taken", json=True)  # type: ignore[arg-type]
     assert len(given) == 1
+
+
+def test_a_table_has_the_signature_of_its_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    modes = ("full", "lang")
+    results = [
+        Result("mt", "a-b", "BLEU", 1.0, None, None, 1, 0, "none", mode, f"mt|infer:{mode}")
+        for mode in modes
+    ]
+    tables = TABLES.set(True)
+    emit_evaluation(Mock(), Evaluation(results=results), "", json=False)
+    TABLES.reset(tables)
+    printed = capsys.readouterr().out
+    places = [printed.index(f"{end}{mode}") for mode in modes for end in ("--infer ", "mt|infer:")]
+    assert places == sorted(places)
 
 
 def test_local_tasks_do_not_use_the_network(tmp_path: Path) -> None:
