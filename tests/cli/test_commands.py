@@ -170,7 +170,8 @@ def test_evaluations(here: Here, installed: Any, stand_in: Any) -> None:
     for said, wrong in {
         ".: is a directory": "--examples . --force",
         "e.jsonl: already exists": "--examples e.jsonl",
-        "--examples e.jsonl: is --data too and would be lost": "--data e.jsonl --examples e.jsonl",
+        "--examples e.jsonl: is --eval-data too and would be lost": "--eval-data e.jsonl "
+        "--examples e.jsonl",
         "--examples e.svg: is --plot too and would be lost": "--plot e.svg --examples e.svg",
     }.items():
         status, _, err = here("eval", "mt", *wrong.split())

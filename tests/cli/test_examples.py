@@ -231,12 +231,28 @@ def drafted(place: Path) -> None:
     shutil.copytree(place / "model", place / "draft")
 
 
+def growing(place: Path) -> None:
+    """As `equipped`, with the model's tokenizer grown."""
+    equipped(place)
+    must("bpe-seq", "--append", "fi", "-t", "model", "-k", "20", "-o", "grown")
+
+
+def published(place: Path) -> None:
+    """A Unigram tokenizer of another program."""
+    from helpers.external_tokenizers import external_tokenizer
+
+    (place / "xlm-roberta").mkdir()
+    (place / "xlm-roberta" / "tokenizer.json").write_bytes(external_tokenizer("unigram"))
+
+
 MODELS = {
     "adopt", "tokens", "generate", "serve", "graft", "transplant", "export", "cost", "eval",
 }  # fmt: skip
 SETUP = {
     **{path: equipped for path in COMMANDS if MODELS & {*path}},
     ("slice",): drafted,
+    ("transplant",): growing,
+    ("unigram-merge",): published,
     ("tokens",): drafted,
     ("pretrain",): lambda _: skip_without("megatron"),
     ("corpus", "build"): crawl,

@@ -39,6 +39,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
     assert next(iter(row["added"])) == "<|tool|>"
     assert err == f"wrote chat: {row['tokens']:,} tokens, EOS <|eot_id|>, pad <|pad|>\n"
     assert sorted(path.name for path in (learned / "chat").iterdir()) == [
+        "README.md",
         "tokenizer.json",
         "tokenizer_config.json",
     ]

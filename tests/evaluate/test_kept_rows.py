@@ -52,7 +52,7 @@ CHANGED = {
 }  # fmt: skip
 UNCHANGING = {
     "models", "step", "texts", "languages", "language", "pairs", "tasks", "data", "batch_size",
-    "include", "allow_code", "tokenizer", "processes", "kept", "reading",
+    "columns", "include", "allow_code", "tokenizer", "processes", "kept", "reading",
     "errors", "field", "lang_field",
 }  # fmt: skip
 
