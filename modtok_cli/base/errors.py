@@ -6,9 +6,11 @@ with `exit_code`. Any other exception is a bug.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from enum import IntEnum
 from os import PathLike
+from pathlib import Path
 
 # Whether a command runs: errors name its flags, errors of a Python call name parameters.
 IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
@@ -103,5 +105,12 @@ class UsageError(ModtokError):
 
 
 def missing(where: Place, remedy: str = "check the name") -> UsageError:
-    """The error for a file or a directory that is named and is not there."""
-    return UsageError("does not exist", where=where, remedy=remedy)
+    """The error for a file or a directory that is named and is not there.
+
+    Also for a file in place of a directory.
+    """
+    is_file = False
+    with suppress(OSError, ValueError):  # a name that no file may have
+        is_file = where is not None and Path(where).is_file()
+    what = "is a file, not a directory" if is_file else "does not exist"
+    return UsageError(what, where=where, remedy=remedy)

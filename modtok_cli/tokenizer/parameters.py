@@ -83,7 +83,7 @@ ModularSource = Annotated[
 MostUsed = Annotated[
     int | None,
     Option(
-        "Keep the N tokens that each language, or --text, uses most; all used tokens by default.",
+        "Keep the N tokens that the text of each language uses most; all used tokens by default.",
         metavar="N",
         low=257,
     ),

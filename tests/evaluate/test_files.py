@@ -17,6 +17,8 @@ from modtok_cli.base.files import write_lines
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
+from modtok_cli.cli.execute import run
+from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.output import TABLES
 from modtok_cli.evaluate import hub_tasks, mcq
 from modtok_cli.evaluate.compare import compare
@@ -147,6 +149,15 @@ def test_a_table_has_the_signature_of_its_mode(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     places = [printed.index(f"{end}{mode}") for mode in modes for end in ("--infer ", "mt|infer:")]
     assert places == sorted(places)
+
+
+def test_a_file_of_questions_is_no_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = put(tmp_path / "q.jsonl", ROW)
+    for place, what in ((file, "is a file, not a directory"), (tmp_path / "no", "does not exist")):
+        assert run(command_tree(), ["eval", "mcq", "--eval-data", str(place)]) == 2
+        assert f"{place}: {what}; provide questions as DIR/mcq/" in capsys.readouterr().err
 
 
 def test_local_tasks_do_not_use_the_network(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from modtok_cli.cli.evaluation_output import Examples, emit_evaluation, shared_w
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column
 from modtok_cli.evaluate.evaluate import evaluate_mcq
+from modtok_cli.evaluate.questions import LAYOUT
 from modtok_cli.model.parameters import Gpus
 from modtok_cli.reports.tables import with_interval
 from modtok_cli.text.languages import optional_languages
@@ -52,7 +53,7 @@ def show(
     """
     folder = call.values.get("data")
     if folder is not None and not folder.is_dir():
-        raise missing(folder, "see docs/evaluation.md")
+        raise missing(folder, LAYOUT)
     if folder is None and (WORKSPACE_TASKS / "mcq").is_dir():
         folder = WORKSPACE_TASKS
     require_models("lm_eval")

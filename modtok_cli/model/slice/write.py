@@ -375,6 +375,6 @@ def _model_card(
         ],
         load=load,
         after=after,
-        made=f"modtok slice {facts.run} --step {facts.step} {chosen} -o DIR",
+        made=f"modtok slice runs/{facts.run} --step {facts.step} {chosen} -o DIR",
         signature=facts.signature,
     )
