@@ -4,7 +4,7 @@ The formats are in `text/formats`. Text has one document per line; lines end at 
 otherwise kept byte for byte. Other formats have documents with fields: `Reading` says which.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,18 @@ def read_documents(
     return chain.from_iterable(
         read_batches(path, reading, progress=progress, advance=advance, may_be_empty=may_be_empty)
     )
+
+
+def texts_in_turn(paths: Iterable[str | Path], reading: Reading = Reading()) -> Iterator[str]:
+    """Return the text of every document, one of each path in turn."""
+    streams = [iter(read_documents(path, reading)) for path in paths]
+    while streams:
+        for stream in list(streams):
+            document = next(stream, None)
+            if document is None:
+                streams.remove(stream)
+            else:
+                yield document.text.decode()
 
 
 def read_batches(

@@ -35,7 +35,7 @@ class Card:
     Attributes:
         about: some sentences.
         languages: labels; the languages among them are in the metadata.
-        library: that loads it, as the hub names it.
+        loaded_by: library that loads it, as the hub names it.
         metadata: further fields that are known, as `base_model`, `license`, `pipeline_tag`.
         tables: heading and rows.
         load: lines of Python, or of a shell.
@@ -48,7 +48,7 @@ class Card:
     title: str
     about: str
     languages: Sequence[str] = ()
-    library: str = "transformers"
+    loaded_by: str = "transformers"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[tuple[Sequence[str], Rows]] = ()
     load: str = ""
@@ -64,7 +64,7 @@ class Card:
         fields = {
             "language": codes,
             **self.metadata,
-            "library_name": self.library,
+            "library_name": self.loaded_by,
             "tags": list(TAGS),
         }
         parts = [f"---\n{''.join(map(_yaml, fields.items()))}---\n", f"# {self.title}\n"]

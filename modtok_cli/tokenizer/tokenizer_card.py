@@ -45,7 +45,7 @@ def directory_card(manifest: Manifest) -> Card:
         f"{len(names)} languages is taken, with ids of its own. Text in other languages takes more "
         "tokens.",
         languages=names,
-        library="modtok",
+        loaded_by="modtok",
         tables=[
             (("language", "tokens", "documents learned from", "bytes"), rows),
             (

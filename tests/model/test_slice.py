@@ -55,7 +55,7 @@ def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
     assert f"{model.tokenizer_in.size:,} tokens" in card
     assert facts["signature"] in card
     data = ModelCard.load(french_english / "README.md").data
-    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+    assert (data["library_name"], data.pipeline_tag) == ("transformers", "text-generation")
     assert (data.language, data.license, data.base_model) == (["en", "fr"], None, None)
     assert facts["run"] == "it"  # no path of this machine
     config = orjson.loads((french_english / "config.json").read_bytes())

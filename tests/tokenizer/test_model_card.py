@@ -31,7 +31,7 @@ def test_metadata_are_those_that_the_hub_reads(tmp_path: Path) -> None:
     data = read(tmp_path).data
     assert data.language == ["code", "fr", "no", "zh"]  # and not false
     assert (data.license, data.license_name, data.base_model) == ("other", "a: 'b'", "a/b")
-    assert (data.library_name, data.tags) == ("transformers", ["modtok", "modular-tokenizer"])
+    assert (data["library_name"], data.tags) == ("transformers", ["modtok", "modular-tokenizer"])
     assert "| x\\|y | 12,345 |" in read(tmp_path).text
 
 
@@ -75,7 +75,7 @@ def test_the_card_of_a_tokenizer(tmp_path: Path) -> None:
     whole = toy(3)
     whole.save(tmp_path / "whole")
     card = read(tmp_path / "whole")
-    assert (card.data.library_name, card.data.language) == ("modtok", sorted(whole.languages))
+    assert (card.data["library_name"], card.data.language) == ("modtok", sorted(whole.languages))
     for name, size in zip(whole.languages, whole.token_membership.sizes(), strict=True):
         assert f"| {name} | {size:,} |" in card.text
     assert whole.signature in card.text

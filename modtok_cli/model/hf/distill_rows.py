@@ -23,7 +23,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.model.architecture.logit_scales import logit_scales
 from modtok_cli.model.hf.hf_source import HfSource
-from modtok_cli.text.readers import read_documents
+from modtok_cli.text.readers import texts_in_turn
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.spelling import Spelling
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -71,14 +71,7 @@ class DistillText:
 
     def documents(self) -> Iterator[str]:
         """Their documents, one of each text in turn."""
-        streams = [iter(read_documents(text, self.reading)) for text in self.texts]
-        while streams:
-            for stream in list(streams):
-                document = next(stream, None)
-                if document is None:
-                    streams.remove(stream)
-                else:
-                    yield document.text.decode()
+        return texts_in_turn(self.texts, self.reading)
 
     def key(self) -> list[list[Any]]:
         """What tells whether a file is the same."""

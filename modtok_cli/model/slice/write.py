@@ -355,7 +355,7 @@ def _model_card(
         "backbone, and the embedding rows of these languages only. For these tokens it has the "
         "logits of the whole model. Text in other languages needs more tokens and stays lossless.",
         languages=[*facts.inputs, *facts.outputs],
-        library="transformers" if vocabularies.same else "modtok",
+        loaded_by="transformers" if vocabularies.same else "modtok",
         metadata={"pipeline_tag": "text-generation"},
         tables=[
             (
