@@ -104,13 +104,14 @@ class UsageError(ModtokError):
     exit_code = Exit.USAGE
 
 
-def missing(where: Place, remedy: str = "check the name") -> UsageError:
+def missing(
+    where: Place, remedy: str = "check the name", what: str = "is a file, not a directory"
+) -> UsageError:
     """The error for a file or a directory that is named and is not there.
 
-    Also for a file in place of a directory.
+    `what`: what is wrong with another thing that is there.
     """
-    is_file = False
+    is_there = False
     with suppress(OSError, ValueError):  # a name that no file may have
-        is_file = where is not None and Path(where).is_file()
-    what = "is a file, not a directory" if is_file else "does not exist"
-    return UsageError(what, where=where, remedy=remedy)
+        is_there = where is not None and Path(where).exists()
+    return UsageError(what if is_there else "does not exist", where=where, remedy=remedy)

@@ -24,6 +24,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
+from modtok_cli.base.files import is_there
 from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
 from modtok_cli.construct.grow_pieces import grown_by_pieces
@@ -52,9 +53,10 @@ from modtok_cli.tokenizer.adopted.segmenter import ADOPTED_ROWS, Library, Modula
 from modtok_cli.tokenizer.adopted.text_form import has_model
 from modtok_cli.tokenizer.adopted.tokenizer_file import UNREACHED, TokenizerFile
 from modtok_cli.tokenizer.hf_directory import refuse_joined
+from modtok_cli.tokenizer.manifest import absent
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
-from modtok_cli.tokenizer.open import split_pattern, tokenizers_in
+from modtok_cli.tokenizer.open import file_of, split_pattern
 from modtok_cli.tokenizer.segmenters.json_frame import added_tokens, ignored_settings
 
 BASE = "base"
@@ -66,8 +68,10 @@ def is_published(path: Path) -> bool:
     """Return whether a tokenizer to extend is a file of another program, adopted or not."""
     if is_modular(path):
         return ModularTokenizer.load(path).segmentation == Library.name
-    path = Path(split_pattern(str(path))[0])
-    return path.is_file() or bool(tokenizers_in(path))
+    head = split_pattern(str(path))[0]
+    if not is_there(head):
+        raise absent(Path(head))
+    return file_of(Path(head)).is_file()
 
 
 def grow_published(

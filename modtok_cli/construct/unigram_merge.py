@@ -310,8 +310,8 @@ def unigram_merge(
         journal_seconds=journal_seconds,
     )
     text = TrainingText(languages, how)
-    if append is not None or tokenizer is not None:
-        if append is None or tokenizer is None or not is_published(destination.source):
+    if append is not None:
+        if tokenizer is None or not is_published(destination.source):
             raise UsageError(
                 "grows published tokenizers only",
                 where="--append",

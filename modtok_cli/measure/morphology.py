@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.signature import digest
 from modtok_cli.measure.usage import ratio
 from modtok_cli.text.file_labels import label_of_path
@@ -90,8 +90,7 @@ class Morphemes:
             named.append((name, file))
         self._files = {name: those[-1] for name, those in by_label(named).items()}
         if not self._files:
-            what = "contains no .tsv or .csv file" if path.exists() else "does not exist"
-            raise UsageError(what, where=path, remedy=_FORMAT)
+            raise missing(path, _FORMAT, "contains no .tsv or .csv file")
         self._read: dict[str, list[Morphs]] = {}
 
     def of(self, language: str) -> list[Morphs] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import missing
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.option import option_of
 from modtok_cli.base.progress import SILENT, Progress
@@ -38,9 +38,8 @@ def open_model(
     """
     kind = model_kind(path)
     if kind is None:
-        what = "is neither a run nor a model" if path.exists() else "does not exist"
         remedy = "pass a directory of modtok pretrain, modtok slice or save_pretrained"
-        raise UsageError(what, where=path, remedy=remedy)
+        raise missing(path, remedy, "is neither a run nor a model")
     if kind == RUN:
         return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     for name, each, value in (("step", Step, step), ("tokenizer", RunTokenizer, tokenizer)):

@@ -32,7 +32,6 @@ MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
 LARGEST = 1 << 26
 """Most bytes of a manifest."""
-MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,20 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), length=16)
 
 
+def absent(directory: Path) -> UsageError:
+    """The error for a modular directory that is not there; that of a workspace has no name."""
+    if str(directory) == "tokenizer":
+        remedy = "learn one with modtok bpe-seq, or pass -t"
+        return UsageError("no tokenizer in tokenizer/", remedy=remedy)
+    return missing(directory, "check the name, or learn one with modtok bpe-seq")
+
+
 def read_manifest(directory: Path) -> Manifest:
     """The manifest, every field checked for its type and range."""
     path = directory / NAME
     where = str(path)
     if not directory.exists():
-        raise UsageError(MISSING.format(directory))
+        raise absent(directory)
     if not path.exists():
         raise missing(where, "expected a directory that modtok wrote")
     try:

@@ -16,7 +16,7 @@ from modtok_cli.base.read_file import read_file, read_stream
 from modtok_cli.text.languages import language_list, optional_languages
 from modtok_cli.tokenizer import modular_directory
 from modtok_cli.tokenizer.formats import format_of_content
-from modtok_cli.tokenizer.manifest import MISSING, Manifest
+from modtok_cli.tokenizer.manifest import Manifest, absent
 from modtok_cli.tokenizer.modular_directory import is_modular, signature_at
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer, places
 from modtok_cli.tokenizer.protocol import Tokenizer
@@ -236,7 +236,7 @@ def _unknown(spec: str) -> UsageError:
         what = "the directory is not a modular tokenizer"
         return UsageError(what, where=name_of(spec), remedy=KINDS)
     if head == "tokenizer":  # of the workspace
-        return UsageError(MISSING.format(head))
+        return absent(Path(head))
     return missing(spec, KINDS)
 
 

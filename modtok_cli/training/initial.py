@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.hub import model_name, name_of
 from modtok_cli.base.progress import Progress
 from modtok_cli.model.architecture import token_rows
@@ -68,11 +68,8 @@ def open_initial(path: Path) -> Initial:
         return InitialModel(directory)
     if (path / METRICS).is_file() and (path / CONFIG).is_file():
         return InitialRun.open(path)
-    raise UsageError(
-        "is not a run, nor a model in safetensors" if path.exists() else "does not exist",
-        where=path,
-        remedy="give a directory that pretrain or transformers' save_pretrained wrote",
-    )
+    remedy = "give a directory that pretrain or transformers' save_pretrained wrote"
+    raise missing(path, remedy, "is not a run, nor a model in safetensors")
 
 
 def origin_of(settings: RunSettings) -> Origin | None:

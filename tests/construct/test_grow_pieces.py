@@ -166,6 +166,11 @@ def test_each_command_grows_its_own_kind(tmp_path: Path) -> None:
         bpe_seq(tokenizer=tmp_path / "unigram.json", **rest)
     with pytest.raises(UsageError, match=r"is a BPE tokenizer; modtok bpe-seq --append"):
         unigram_merge(tokenizer=tmp_path / "byte-level.json", **rest)
+    for grow in (bpe_seq, unigram_merge):
+        with pytest.raises(UsageError, match=r"nope\.json: does not exist"):
+            grow(tokenizer=tmp_path / "nope.json", **rest)
+        with pytest.raises(UsageError, match="the directory contains no tokenizer"):
+            grow(tokenizer=tmp_path, **rest)
     with pytest.raises(UsageError, match="grows published tokenizers only"):
         unigram_merge(**rest)
     with pytest.raises(UsageError, match=r"weights.* is not for a published tokenizer"):

@@ -726,7 +726,9 @@ def test_errors_name_the_reason(place: Path, tmp_path: Path) -> None:
         (lambda: cut_head(model, eagle, tmp_path / "o"), "vocabulary of 700 tokens"),
         (lambda: cut_head(data, short, tmp_path / "o"), "has no config.json"),
         (lambda: modtok.draft_coverage(place / "learned", "fi", draft=model), "could accept tok"),
-        (lambda: modtok.draft_coverage(model, "fi", draft=place / "few"), "few.* has no|does not"),
+        (lambda: modtok.draft_coverage(model, "fi", draft=place / "nope"), "nope: does not exist"),
+        (lambda: modtok.draft_coverage(place / "nope", draft=model), "nope: does not exist"),
+        (lambda: cut_head(place / "nope", short, tmp_path / "o"), "nope: does not exist"),
     ):  # fmt: skip
         with pytest.raises((UsageError, ModtokError), match=message) as error:
             call()

@@ -298,7 +298,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, message: str) -
 
 def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
-        ("tokenizer", "no tokenizer in tokenizer/: learn one with modtok bpe-seq, or pass -t"),
+        ("tokenizer", "no tokenizer in tokenizer/; learn one with modtok bpe-seq, or pass -t"),
         ("nowhere", "nowhere: does not exist"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
         (f"{directory}@", f"{directory}@ is empty; as in: {directory}@en,fi"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.extras import missing_package, quiet, transformers
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.read_file import read_file, read_object
@@ -93,6 +93,8 @@ def weights_name(path: Path) -> str:
 
     It is the one that `config.json` names, else model.safetensors, else its index.
     """
+    if not path.is_dir():
+        raise missing(path, "give the directory of a model")
     name = _explicit(path) if (path / CONFIG).is_file() else None
     for each in [name] if name else [WEIGHTS, INDEX]:
         if (path / each).is_file():
@@ -437,11 +439,8 @@ class _Backbone(Mapping[str, "Tensor"]):
 def open_hf_directory(path: Path) -> HfDirectory:
     """Open a model directory of transformers; its tokenizer must be with it."""
     if not is_hf_directory(path):
-        raise UsageError(
-            f"has no {CONFIG} with {WEIGHTS}",
-            where=path,
-            remedy="give a directory that save_pretrained wrote",
-        )
+        remedy = "give a directory that save_pretrained wrote"
+        raise missing(path, remedy, f"has no {CONFIG} with {WEIGHTS}")
     if not tokenizers_in(path):
         raise UsageError(
             f"has no {TOKENIZER}",

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.architecture.complete import quantization
@@ -101,7 +101,7 @@ class Draft:
     def __init__(self, path: Path) -> None:
         refuse_adapter(path)
         if not (path / CONFIG).is_file():
-            raise UsageError(f"has no {CONFIG}", where=path, remedy="give the directory of a draft")
+            raise missing(path, "give the directory of a draft", f"has no {CONFIG}")
         self.path, self.directory = path, HfDirectory(path)
         self.tensors = self.directory.tensors
         self.size = self._size()

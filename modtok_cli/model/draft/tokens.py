@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import UsageError, missing
 from modtok_cli.base.extras import require
 from modtok_cli.base.option import Option, option_of, options_of
 from modtok_cli.base.parameters import MAX_BUDGET, Data, FilePath, Langs, optional_path
@@ -269,13 +269,11 @@ def _of_languages(
     if is_modular(path):
         return [*map(int, ModularTokenizer.load(path).subset(names).global_ids)]
     if model_kind(path, weights=False) not in (SLICE, MODEL):
-        raise UsageError(
-            "is not a modular directory and not a Hugging Face model"
-            if path.exists()
-            else "does not exist",
-            where=path,
-            remedy="expected the output of modtok adopt, or config.json and tokenizer.json; "
+        raise missing(
+            path,
+            "expected the output of modtok adopt, or config.json and tokenizer.json; "
             "of other tokenizers, list the most used tokens with --size N",
+            "is not a modular directory and not a Hugging Face model",
         )
     selection = TokenSelection(tuple(names), data=path_of(data or DATA), k=k, coverage=coverage)
     return [*map(int, selection.ids(ModelDirectory(path), reading=reading, progress=progress))]
@@ -376,10 +374,8 @@ def _pair(model: Path, draft: Path) -> Pair:
     from modtok_cli.model.draft.acceptance import Pair
 
     if model_kind(model, weights=False) not in (SLICE, MODEL):
-        raise UsageError(
-            "is no model that could accept tokens of a draft", where=model, remedy="give its "
-            "directory"
-        )  # fmt: skip
+        what = "is no model that could accept tokens of a draft"
+        raise missing(model, "give its directory", what)
     return Pair(model, draft)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.architecture.complete import check_complete
@@ -166,11 +166,8 @@ class TokenSelection:
             UsageError: it is another.
         """
         if not is_modular(path):
-            raise UsageError(
-                "is not a modular directory",
-                where=path,
-                remedy=f"make one: modtok adopt {name_of(model.path)} -o {path}",
-            )
+            remedy = f"make one: modtok adopt {name_of(model.path)} -o {path}"
+            raise missing(path, remedy, "is not a modular directory")
         adopted = ModularTokenizer.load(path)
         segmenter = adopted.segmenter
         if not isinstance(segmenter, ModularLibrary) or not model.has_ids(segmenter.file.ids):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.option import Option
@@ -100,11 +100,8 @@ def graft(
         )
     part, whole, place = Path(model), Path(onto), Path(output)
     if not is_hf_directory(part):
-        raise UsageError(
-            "has no weights in safetensors" if part.exists() else "does not exist",
-            where=part,
-            remedy="give a directory that save_pretrained wrote",
-        )
+        remedy = "give a directory that save_pretrained wrote"
+        raise missing(part, remedy, "has no weights in safetensors")
     home = optional_path(original) or part
     is_run_slice = (home / FACTS).is_file()
     if not is_run_slice and not (home / IDS).is_file():

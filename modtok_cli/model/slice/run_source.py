@@ -16,7 +16,7 @@ import orjson
 import torch
 from safetensors import SafetensorError
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_object
 from modtok_cli.base.signature import digest
@@ -258,8 +258,7 @@ def open_run(
     path = Path(path)
     root = run_of(path)
     if not is_run(path):
-        what = "is not a run" if path.is_dir() else "does not exist"
-        raise UsageError(what, where=path, remedy="pass a run of modtok pretrain")
+        raise missing(path, "pass a run of modtok pretrain", "is not a run")
     if root != path:
         own = int(path.name.removeprefix("step-"))
         if step not in (None, own):

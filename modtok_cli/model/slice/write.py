@@ -21,7 +21,7 @@ import orjson
 import torch
 from safetensors.torch import save_file
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
@@ -101,12 +101,8 @@ def sliced(
     """
     is_extended = part.append is not None
     if not is_extended and model_kind(path) != RUN:
-        raise UsageError(
-            "is not a run" if path.exists() else "does not exist",
-            where=path,
-            remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
-            "--append extends a slice",
-        )
+        remedy = "pass a run of modtok pretrain or a directory of a Hugging Face model; "
+        raise missing(path, f"{remedy}--append extends a slice", "is not a run")
     if not is_extended and part.sides == (None, None):
         remedy = "as in: modtok slice --langs fr,en -o fr-en/"
         raise UsageError("no languages given", remedy=remedy)
@@ -123,8 +119,7 @@ def _extended(path: Path, part: RunPart, progress: Progress) -> tuple[RunSource,
     """The run of the slice in `path`, and the slice with the languages of `append` too."""
     if model_kind(path) != SLICE:
         remedy = "--append adds languages to a directory of modtok slice"
-        what = "is not a slice" if path.exists() else "does not exist"
-        raise UsageError(what, where=path, remedy=remedy)
+        raise missing(path, remedy, "is not a slice")
     facts, run = read_facts(path), part.origin
     place = run or find_run(facts.run, facts.tokenizer, near=path.resolve())
     if place is None or model_kind(place) != RUN:

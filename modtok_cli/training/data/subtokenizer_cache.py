@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.tokenizer.adopted.adopt import ADOPTED_END, END_OF_TEXT
 from modtok_cli.tokenizer.adopted.segmenter import ModularLibrary
 from modtok_cli.tokenizer.modular_directory import is_modular
@@ -44,11 +44,8 @@ class SubtokenizerCache:
     def load(directory: Path) -> SubtokenizerCache:
         """Read a modular directory."""
         if not is_modular(directory):
-            raise UsageError(
-                "is not a modular tokenizer directory",
-                where=directory,
-                remedy="build one with modtok bpe-seq, or choose another with -t",
-            )
+            remedy = "build one with modtok bpe-seq, or choose another with -t"
+            raise missing(directory, remedy, "is not a modular tokenizer directory")
         return SubtokenizerCache(ModularTokenizer.load(directory), str(directory))
 
     def end_in(self, subtokenizer: Subtokenizer) -> int:
