@@ -26,6 +26,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.extras import require
 from modtok_cli.base.files import is_there
 from modtok_cli.base.progress import Progress
+from modtok_cli.construct.budgets import own_budgets
 from modtok_cli.construct.corpora import corpus_of, to_learn_from
 from modtok_cli.construct.grow_pieces import grown_by_pieces
 from modtok_cli.construct.held_out import HeldOut, occurrences, row_of, segmented, split_only
@@ -77,7 +78,7 @@ def is_published(path: Path) -> bool:
 def grow_published(
     algorithm: str, options: LearnerOptions, text: TrainingText, destination: Destination
 ) -> BuildReport:
-    """Add languages to a published tokenizer, `options.k` new tokens for each.
+    """Add languages to a published tokenizer; `-k` is the number of new tokens of each.
 
     `algorithm`: "bpe-seq" for BPE, "unigram-merge" for Unigram.
 
@@ -85,17 +86,13 @@ def grow_published(
         UsageError: a tokenizer that cannot grow, no number of tokens, or a language that it has.
     """
     _refuse_others(options, text, destination)
-    source, output, k = destination.source, destination.path, options.k
+    source, output = destination.source, destination.path
     progress = text.progress
     max_unspaced = options.values.get("max_unspaced")
     if max_unspaced is None:
         max_unspaced = MAX_UNSPACED
-    if k is None or options.budgets:
-        raise UsageError(
-            "a published tokenizer grows by a number of tokens",
-            where="-k",
-            remedy="give the number of new tokens for each language, such as -k 8000",
-        )
+    if not (options.k or options.budgets):
+        raise _without_number()
     require(f"{source}: growth", published=["tokenizers"])
     if destination.is_in_place:
         raise UsageError("a published tokenizer is not replaced", where="-o", remedy="choose an -o")
@@ -114,6 +111,11 @@ def grow_published(
     present = sorted(files.keys() & set(base.languages))
     if present:
         raise UsageError(f"{source} already has {', '.join(present)}", where="--append")
+    names = [name for name in destination.append or () if name in files] or sorted(files)
+    new_of = own_budgets(options.k, options.budgets, names, 0, {})
+    for name in names:
+        if name not in new_of:
+            raise _without_number(name)
     counted = count_languages(
         files,
         pretokenizer=pretokenizer,
@@ -121,11 +123,10 @@ def grow_published(
         progress=progress,
         threads=text.threads,
     )
-    names = [name for name in destination.append or () if name in files] or sorted(files)
     columns = _columns(base)
     corpora, lines = dict(base.corpora), []
     for name in names:
-        began = time.perf_counter()
+        began, k = time.perf_counter(), new_of[name]
         counts = to_learn_from(name, counted[name], progress)
         corpora[name] = corpus_of(counts)
         split = split_only(counts)
@@ -150,7 +151,8 @@ def grow_published(
         file,
         _padded(columns, file.size),
         algorithm=algorithm,
-        k=k,
+        k=base.k,
+        budgets={**base.budgets, **new_of},
         settings={**base.settings, ADOPTED_ROWS: None, "max_unspaced": max_unspaced},
         corpora=corpora,
     )
@@ -158,6 +160,15 @@ def grow_published(
     tokenizer.save(output)
     progress.note(f"{output}: {proof}")
     return BuildReport(output, tokenizer.signature, lines)
+
+
+def _without_number(language: str = "") -> UsageError:
+    return UsageError(
+        f"no number of new tokens for {language or 'the languages'}",
+        where="-k",
+        remedy="a published tokenizer grows by a number for each language, such as -k 8000 or "
+        "-k fr=5000,fi=8000",
+    )
 
 
 def _refuse_others(options: LearnerOptions, text: TrainingText, destination: Destination) -> None:
@@ -196,8 +207,8 @@ def _base(source: Path, specials: Sequence[str]) -> ModularTokenizer:
         return base
     masks = {name: each | file.needed for name, each in _padded(_columns(base), file.size).items()}
     return of_masks(
-        file, masks, algorithm=base.algorithm, k=base.k, settings=base.settings,
-        corpora=base.corpora,
+        file, masks, algorithm=base.algorithm, k=base.k, budgets=base.budgets,
+        settings=base.settings, corpora=base.corpora,
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ def construct(
         languages = learner.order(list(files), named)
         before = base.budgets if base else {}
         learner.budgets = own_budgets(options.k, options.budgets, languages, learner.k, before)
+        learner.check()  # -k of an append is known now
         parallel = _parallel_text(learner, options, languages, text, progress)
         added = None
         if base is not None:

@@ -7,6 +7,7 @@ import orjson
 
 from modtok_cli.tokenizer.manifest import Manifest
 from modtok_cli.tokenizer.model_card import Card
+from modtok_cli.tokenizer.segmenters.interface import segmentation
 from modtok_cli.tokenizer.segmenters.json_frame import PROVENANCE
 
 _LISTED = 8  # most languages that a sentence names
@@ -33,8 +34,14 @@ def directory_card(manifest: Manifest) -> Card:
         for row in manifest.languages
     ]
     listed = ",".join(names)
+    own = {row.language: row.k for row in manifest.languages if row.k is not None}
+    sizes = ",".join(f"{name}={k}" for name, k in own.items())
+    if segmentation(manifest.segmentation).kind.of_file:  # those with a number were appended
+        grown = f"--append {','.join(own)} -t TOKENIZER -k {sizes}"
+    else:
+        grown = f"--langs {listed} -k {manifest.k}{',' * bool(own)}{sizes}"
     made = {
-        **{name: f"modtok {name} --langs {listed} -k {manifest.k}" for name in _LEARNED},
+        **{name: f"modtok {name} {grown}" for name in _LEARNED},
         "adopt": f"modtok adopt TOKENIZER --langs {listed}",
     }
     settings = {name: value for name, value in manifest.settings.items() if value not in (None, [])}

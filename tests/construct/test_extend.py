@@ -93,6 +93,10 @@ def test_a_build_with_budgets_by_language_is_known_as_finished(tmp_path: Path) -
         assert contents(tmp_path) == before
     with pytest.raises(UsageError, match="two budgets for 'fi'; omit fin"):
         bpe_seq(data=DATA, k="300,fi=310,fin=320", output=tmp_path / "twice")
+    cards = [(each / "README.md").read_text() for each in (old, other, new)]
+    made = ("merge --langs en,fi -k 300,fi=310", "seq --langs en,fi -k 300",
+            "seq --langs en,fi,sw -k 300")  # fmt: skip
+    assert all(f"modtok bpe-{each}\n" in card for each, card in zip(made, cards, strict=True))
 
 
 def test_other_settings_than_those_of_the_build_are_refused(tmp_path: Path) -> None:

@@ -94,9 +94,12 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     before = adopt(tmp_path, "en,fr", data=DATA, output=tmp_path / "adopted")
     bpe_seq(data=DATA, append="fi", tokenizer=tmp_path, output=tmp_path / "one", k=NEW)
     report = bpe_seq(
-        data=DATA, append="fi,sw", tokenizer=tmp_path / "adopted", output=tmp_path / "two", k=NEW
-    )
-    assert [row["new_tokens"] for row in report.lines] == [NEW, NEW]
+        data=DATA, append="fi,sw", tokenizer=tmp_path / "adopted", output=tmp_path / "two",
+        k={"sw": NEW - 9, "fi": NEW},
+    )  # fmt: skip
+    assert [row["new_tokens"] for row in report.lines] == [NEW, NEW - 9]
+    card = (tmp_path / "two" / "README.md").read_text()
+    assert f"modtok bpe-seq --append fi,sw -t TOKENIZER -k fi={NEW},sw={NEW - 9}\n" in card
     whole = load(tmp_path / "two")
     assert load(tmp_path / "one").languages == ("base", "fi")
     assert whole.languages == ("en", "fr", "fi", "sw")
@@ -117,7 +120,7 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     old, new = before.get_vocab(), whole.get_vocab()
     assert old.items() <= new.items()
     added = {name: index for name, index in new.items() if name not in old}
-    assert sorted(added.values()) == list(range(len(before), len(before) + 2 * NEW))
+    assert sorted(added.values()) == list(range(len(before), len(before) + 2 * NEW - 9))
     for name, index in added.items():
         assert [token.id for token in library.model.tokenize(name)] == [index], name
     for language, lines in LINES.items():
@@ -339,7 +342,8 @@ def test_what_cannot_grow(tmp_path: Path) -> None:
         ("words", {}, "'WordPiece' cannot be restricted.* takes the longest token"),
         ("odd", {}, "how it splits text into words is not known"),
         ("pad", {}, "special token 'PAD' must go into model.vocab .* for the word in text"),
-        ("gpt2", {"k": None}, "grows by a number of tokens"),
+        ("gpt2", {"k": None}, "no number of new tokens for the languages; .* grows by a number"),
+        ("gpt2", {"k": {"sw": 9}, "append": "fi,sw"}, "no number of new tokens for fi"),
         ("gpt2", {"output": None}, "is not replaced"),
         ("gpt2", {"passes": 2}, "is not for a published tokenizer"),
         ("gpt2", {"languages": "fi"}, "is not for a published tokenizer"),

@@ -91,6 +91,15 @@ def test_append_keeps_ids_and_remove_keeps_languages(made: Path, data: Path) -> 
     assert removed.vocabulary.tokens() == first.vocabulary.tokens()
 
 
+def test_a_budget_of_an_append_leaves_room_for_words(data: Path, tmp_path: Path) -> None:
+    bpe_merge(["en"], data=data, output=tmp_path / "t", k=400, superwords=200, references=False)
+    (tmp_path / "sw.jsonl").write_text("not counted before that is known")
+    what = {"data": tmp_path, "append": "sw", "tokenizer": tmp_path / "t", "output": tmp_path / "o"}
+    for k in (399, "sw=399"):
+        with pytest.raises(UsageError, match="superwords are more than half"):
+            bpe_merge(k=k, **what)  # type: ignore[arg-type]
+
+
 def test_the_result_does_not_depend_on_threads(made: Path, data: Path) -> None:
     output = made.parent / "threads"
     bpe_merge(LANGUAGES[::-1], data=data, output=output, k=K, superwords=MOST, threads=3)

@@ -346,6 +346,7 @@ def of_masks(
     *,
     algorithm: str = "adopt",
     k: int | None = None,
+    budgets: Mapping[str, int] | None = None,
     settings: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
 ) -> ModularTokenizer:
@@ -364,5 +365,6 @@ def of_masks(
         token_membership=membership,
         settings=settings,
         corpora=corpora,
+        budgets=budgets or {},
         where=file.where,
     )
