@@ -51,7 +51,7 @@ def read_file(
                 )
             return read_stream(stream, where, largest=largest)
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+        raise ModtokError(_why(error), where=where, remedy=remedy) from error
 
 
 def map_file(path: Path, *, largest: int, remedy: str | None = None) -> bytes | mmap.mmap:
@@ -76,7 +76,12 @@ def map_file(path: Path, *, largest: int, remedy: str | None = None) -> bytes | 
                 return b""
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+        raise ModtokError(_why(error), where=where, remedy=remedy) from error
+
+
+def _why(error: OSError) -> str:
+    is_there = not isinstance(error, FileNotFoundError)
+    return f"cannot read: {error.strerror}" if is_there else "does not exist"
 
 
 def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def read_toml(path: Path, *, largest: int = 1 << 20) -> dict[str, Any]:
     try:
         data = read_bounded(path, largest=largest)
     except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=path) from error
+        raise UsageError(_why(error), where=path) from error
     import tomllib  # slow, and most directories have no settings
 
     try:

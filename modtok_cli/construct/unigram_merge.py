@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 
 from modtok_cli.base import parameters
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import UsageError, missing
 from modtok_cli.base.option import Option
 from modtok_cli.base.public import public
 from modtok_cli.construct.bpe_merge import members_of, united_rows
@@ -190,17 +190,14 @@ def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, 
     paths = {language: find_model(place, language) for language in languages}
     if directory is not None:
         if not directory.is_dir():
+            remedy = "give a directory that modtok unigram wrote, or omit --models"
+            raise missing(directory, remedy)
+        absent = [language for language, path in paths.items() if path is None]
+        if absent:
             raise UsageError(
-                "is not a directory",
+                f"no model for {', '.join(absent)}",
                 where=directory,
-                remedy="give a directory that modtok unigram wrote, or omit --models",
-            )
-        missing = [language for language, path in paths.items() if path is None]
-        if missing:
-            raise UsageError(
-                f"no model for {', '.join(missing)}",
-                where=directory,
-                remedy=f"learn it: modtok unigram --langs {','.join(missing)}",
+                remedy=f"learn it: modtok unigram --langs {','.join(absent)}",
             )
     return {language: path for language, path in paths.items() if path is not None}
 

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub_tasks as hub
@@ -62,6 +62,8 @@ def answer(
     `include` is a directory with tasks of lm-eval.
     """
     vocabularies = vocabularies_of(models.source, settings.infer, languages)
+    if include is not None and not include.is_dir():
+        raise missing(include, "give a directory with tasks of lm-eval")
     own, external = tasks_of(settings.tasks, data)
     jobs, skipped = _collect_jobs(own, list(vocabularies), data, settings, models.progress)
     if external and len(set(vocabularies.values())) > 1:

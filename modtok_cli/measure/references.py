@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, missing
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_file
 from modtok_cli.measure.candidates import Candidate, Spec
@@ -67,10 +67,9 @@ class References:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         if not directory.is_dir():
-            raise ModtokError(
-                "no monolingual references",
-                where=directory,
-                remedy="train them with 'modtok bpe-seq' (without --no-references) or "
+            raise missing(
+                directory,
+                "train monolingual references with 'modtok bpe-seq' (without --no-references) or "
                 "'modtok bpe', or pass their directory with --references; "
                 "'modtok check' needs none",
             )

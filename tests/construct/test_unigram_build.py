@@ -210,7 +210,7 @@ def test_models_of_other_kinds_and_missing_models(tmp_path: Path, models: Path) 
             unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
     with pytest.raises(UsageError, match="no model for en; learn it"):
         unigram_merge(["en", "fi"], data=DATA, models=models, output=tmp_path / "t", k=700)
-    with pytest.raises(UsageError, match="is not a directory"):
+    with pytest.raises(UsageError, match="does not exist"):
         unigram_merge(["fi"], data=DATA, models=tmp_path / "no", output=tmp_path / "t", k=700)
     (place / "sw.json").unlink()
     (place / "sw.model").write_bytes(b"no model at all")

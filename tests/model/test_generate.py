@@ -203,7 +203,7 @@ def test_a_prompt_in_another_language_says_its_cost(run: Path) -> None:
     assert row["looks_like"] == "el"
     assert row["own_tokens"] < row["prompt_tokens"]
     assert "looks_like" not in Generator(run).answer([Prompt(text)], SamplingOptions(3))[0]
-    with pytest.raises(ModtokError, match="nowhere: no monolingual references"):
+    with pytest.raises(ModtokError, match="nowhere: does not exist"):
         Generator(run, inputs=["fr"], references=Path("nowhere"))
 
 

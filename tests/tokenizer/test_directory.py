@@ -129,7 +129,7 @@ def test_references_are_checked(directory: Path) -> None:
     with pytest.raises(ModtokError, match=r"fi.json: changed after it was written"):
         read_references(directory)
     path.unlink()
-    with pytest.raises(ModtokError, match=r"fi.json: cannot read: No such file"):
+    with pytest.raises(ModtokError, match=r"fi.json: does not exist"):
         read_references(directory)
 
 

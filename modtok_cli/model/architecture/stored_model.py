@@ -99,11 +99,8 @@ def weights_name(path: Path) -> str:
     for each in [name] if name else [WEIGHTS, INDEX]:
         if (path / each).is_file():
             return each
-    raise ModtokError(
-        f"has no {name}" if name else f"has no {WEIGHTS} and no {INDEX}",
-        where=path,
-        remedy="save the model with save_pretrained(..., safe_serialization=True)",
-    )
+    remedy = "save the model with save_pretrained(..., safe_serialization=True)"
+    raise missing(path, remedy, f"has no {name}" if name else f"has no {WEIGHTS} and no {INDEX}")
 
 
 def _indexed_files(index: Path) -> dict[str, Path]:

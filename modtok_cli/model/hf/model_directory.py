@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.read_file import read_file, read_object
@@ -91,11 +91,11 @@ class ModelDirectory(HfDirectory):
         there = {CONFIG: (self.path / CONFIG).is_file(), TOKENIZER: tokenizers_in(self.path)}
         for name, is_there in there.items():
             if not is_there:
-                raise UsageError(
-                    f"has no {name}",
-                    where=self.path,
-                    remedy="give a directory that save_pretrained of model and tokenizer wrote; "
+                raise missing(
+                    self.path,
+                    "give a directory that save_pretrained of model and tokenizer wrote; "
                     "tokenizers without tokenizer.json (Marian, M2M-100) cannot be sliced",
+                    f"has no {name}",
                 )
 
     @cached_property

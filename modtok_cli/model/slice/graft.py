@@ -105,11 +105,8 @@ def graft(
     home = optional_path(original) or part
     is_run_slice = (home / FACTS).is_file()
     if not is_run_slice and not (home / IDS).is_file():
-        raise UsageError(
-            f"has no {FACTS} and no {IDS}, which list the tokens of a slice",
-            where=home,
-            remedy="name the fine-tuned slice: --slice DIR",
-        )
+        what = f"has no {FACTS} and no {IDS}, which list the tokens of a slice"
+        raise missing(home, "name the fine-tuned slice: --slice DIR", what)
     for each in (part, home, whole):
         if place.resolve() in (each.resolve(), *each.resolve().parents):
             raise UsageError(f"would replace {each}", where=place, remedy="choose another -o")
@@ -117,7 +114,8 @@ def graft(
     if is_run_slice:
         return _graft_run(part, home, whole, place, optional_path(tokenizer), progress)
     if not is_hf_directory(whole):
-        raise UsageError(f"is not the Hugging Face model that {home} is a slice of", where=whole)
+        what = f"is not the Hugging Face model that {home} is a slice of"
+        raise missing(whole, "check the name", what)
     return graft_directory(part, home, whole, place, convert=convert, progress=progress)
 
 
