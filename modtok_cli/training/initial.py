@@ -283,7 +283,9 @@ class InitialModel:
         note.note(
             f"initial weights from {name_of(where)}; {carried:,} of {new.size:,} embedding rows "
             "carried over"
-        )
+            + ("; modtok transplant --distill makes better ones of the others"
+               if rows == "spelling" and carried < new.size else "")
+        )  # fmt: skip
 
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
         """Ids of the model for each token, the end of text included."""

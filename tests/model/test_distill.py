@@ -86,7 +86,7 @@ def ends_of_new(path: Path) -> list[set[int]]:
     ]
 
 
-@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Gemma3Text", "Granite", "GPTJ"])
+@pytest.mark.parametrize("family", ["Llama", "Qwen2", "Gemma3Text", "GPTJ"])
 def test_hidden_states_come_nearer_and_nothing_else_changes(
     family: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +127,16 @@ def test_hidden_states_come_nearer_and_nothing_else_changes(
         with torch.no_grad():
             logits = [each(ids).logits[..., :602] for each in (model, other)]
         assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize("family", ["Gemma3Text", "Granite"])  # both scale what they read
+def test_a_copy_of_a_row_is_read_as_its_token(family: str, tmp_path: Path) -> None:
+    model = opened(build(tmp_path / "old", family))[0]
+    ids = torch.arange(8, 16)[None]
+    with distill_rows._Frozen(model, Recipe.depth) as frozen, torch.no_grad():
+        new = torch.where(ids % 3 == 0, frozen.size + ids - 8, ids)
+        states = frozen.student(new, frozen.embedding.weight[8:16])
+        assert torch.equal(states, frozen.teacher(ids)[0])
 
 
 def test_input_steps_of_tied_rows_leave_logits_to_the_output(
@@ -203,14 +213,18 @@ def test_output_rows_take_newton_steps_of_the_cross_entropy(cap: float | None) -
     assert after < before - 0.7 * (before - best)
 
 
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_killed_run_resumes_to_the_same_bits(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, tokenizer = grown(tmp_path, "Qwen2")
     whole, new = tmp_path / "whole", tmp_path / "new"
     transplant(old, str(tokenizer), output=whole, distill=text, steps=6)
-    monkeypatch.setattr(JournalDir, "due", lambda self, work=0.0: True)
     advance, steps = distill_rows._Training.advance, []
+    monkeypatch.setattr(JournalDir, "due", lambda self, work=0.0: len(steps) < 6)
 
     def killed(self: Any, batch: Any) -> None:
         steps.append(self.step)
@@ -223,7 +237,11 @@ def test_a_killed_run_resumes_to_the_same_bits(
         transplant(old, str(tokenizer), output=new, distill=text, steps=6)
     assert not new.exists()
     assert journal_path(new).exists()
-    transplant(old, str(tokenizer), output=new, distill=text, steps=6)
+    with monkeypatch.context() as patch:
+        patch.setattr("modtok_cli.model.hf.transplant.write_peft", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            transplant(old, str(tokenizer), output=new, distill=text, steps=6)
+    transplant(old, str(tokenizer), output=new, distill=text, steps=6)  # writes only
     assert steps == [0, 1, 2, 3, 3, 4, 5]
     assert not journal_path(new).exists()
     tables = [load_file(path / "model.safetensors") for path in (whole, new)]
@@ -272,6 +290,8 @@ def test_what_distillation_refuses(tmp_path: Path) -> None:
         transplant(old, str(tokenizer), output=tmp_path / "new", distill="a.txt", fit="a.txt")
     with pytest.raises(UsageError, match="stdin"):
         transplant(old, str(tokenizer), output=tmp_path / "new", distill="-")
+    with pytest.raises(UsageError, match=r"a\.txt: does not exist; check the name$"):
+        transplant(old, str(tokenizer), output=tmp_path / "new", distill="a.txt")
     document = orjson.loads((old / "tokenizer.json").read_bytes())
     assert document["model"]["type"] == "BPE"
     assert not (tmp_path / "new").exists()

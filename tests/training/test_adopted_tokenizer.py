@@ -169,7 +169,7 @@ def test_a_grown_tokenizer_trains_its_new_rows(model: Path, tmp_path: Path) -> N
     notes = Said()
     chosen = begun.changed(tokenizer=grown, langs=("el", "fr"), train="rows", data=SAMPLE)
     pretrain(chosen, progress=notes)
-    said = f"{old:,} of {old + 40:,} embedding rows carried over"
+    said = f"{old:,} of {old + 40:,} embedding rows carried over; modtok transplant --distill"
     assert any(said in line for line in notes.notes)
     every = tokenizer.languages
     slice_model(tmp_path / "it", output=tmp_path / "all", inputs=every, outputs=every)

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 from modtok_cli.base.arrays import Int32Array
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError, UsageError, missing
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.remote import path_of
 from modtok_cli.construct.journal import JournalDir, JournalState
 from modtok_cli.model.architecture.logit_scales import logit_scales
 from modtok_cli.model.hf.hf_source import HfSource
@@ -68,6 +69,9 @@ class DistillText:
     def __post_init__(self) -> None:
         if "-" in self.texts:
             raise UsageError("is read again on a resume", where="stdin", remedy="give a file")
+        for text in self.texts:
+            if not path_of(text).exists():
+                raise missing(text)
 
     def documents(self) -> Iterator[str]:
         """Their documents, one of each text in turn."""
@@ -132,7 +136,8 @@ class Distillation:
     ) -> Distilled:
         """The rows after all steps; `rows` (n, d) float32 are those of `trained` at first.
 
-        A run that was killed resumes from the journal beside `output`.
+        A run that was killed resumes from the journal beside `output`, also after the last step:
+        whoever writes the output removes the journal then.
         """
         recipe = self.recipe
         gpu = torch.cuda.is_available()
@@ -159,9 +164,8 @@ class Distillation:
                     at = training.step * _BATCH
                     training.advance(self._batch(used[at : at + _BATCH], model.size))
                     task.advance(1)
-                    if journal.due():
+                    if training.step == steps or journal.due():
                         journal.write(training.state())
-            journal.remove()
             return Distilled(training.rows(), seen)
 
     def _bias(self, bias: torch.Tensor | None) -> torch.Tensor:

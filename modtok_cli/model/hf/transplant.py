@@ -19,12 +19,13 @@ import orjson
 
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import IN_COMMAND, ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.files import atomic_directory, clear
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.base.parameters import PATHS, FilePath, Force, Output, is_path, text_paths
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.public import public
 from modtok_cli.base.unused import Unused, uses
+from modtok_cli.construct.journal import journal_path
 from modtok_cli.model.architecture.complete import check_complete
 from modtok_cli.model.architecture.stored_model import (
     CONFIG,
@@ -300,6 +301,7 @@ class _Transplant:
                 signature=self.new.signature,
             )
             write_derived(card, self.path, beside, output, left_out=left_out(self.path, beside))
+        clear(journal_path(output))  # of distillation
         warn_of_other_ids(output, progress)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
