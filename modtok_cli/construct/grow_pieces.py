@@ -33,8 +33,6 @@ _OVERTRAIN = 1.5
 """Proposed pieces, as a multiple of the new ones."""
 _ROUNDS, _ITERATIONS = 3, 3
 """Rounds of removal, and iterations of EM in each."""
-_FILLED = 1000.0
-"""How much lower than all pieces the score of an added token is that has to be among them."""
 
 _WORD = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")
 
@@ -85,7 +83,7 @@ def grown_by_pieces(
         grown = extended(file, new)
         odd = _displacing(file, grown, new)
         if not odd:
-            _warn_of_unknown(file, language, words, {**old, **new}, progress)
+            _check_lost(file, language, words, {**old, **new}, progress)
             return grown, len(new)
         proposed = {name: score for name, score in proposed.items() if name not in odd}
 
@@ -126,10 +124,10 @@ def _proposed(
     size = 257 + len(used) + round(_OVERTRAIN * k)
     learned = learn_unigram(language, _table(words), size, [UNKNOWN], progress=progress)
     pieces = [piece.decode().replace(" ", SPACE) for piece in learned.pieces()]
-    scores = learned.scores[learned.first :].tolist()
-    return {
-        piece: score for piece, score in zip(pieces, scores, strict=True) if piece not in file.ids
-    }
+    found = dict(zip(pieces, learned.scores[learned.first :].tolist(), strict=True))
+    if not _spells_all(file):  # the trainer leaves out rare characters
+        found = dict.fromkeys(sorted(set().union(*words)), min(old.values())) | found
+    return {piece: score for piece, score in found.items() if piece not in file.ids}
 
 
 def _spells_all(file: TokenizerFile) -> bool:
@@ -137,13 +135,14 @@ def _spells_all(file: TokenizerFile) -> bool:
     return bool(file.document["model"].get("byte_fallback"))
 
 
-def _warn_of_unknown(
+def _check_lost(
     file: TokenizerFile,
     language: str,
     words: Mapping[str, int],
     scores: Scores,
     progress: Progress,
 ) -> None:
+    """Say how much text has no token; the library refuses such text without an unknown token."""
     if _spells_all(file):
         return
     segment = _Pieces(scores).segment
@@ -151,12 +150,19 @@ def _warn_of_unknown(
         count * sum(piece not in scores for piece in segment(word)[1])
         for word, count in words.items()
     )
-    if lost:
-        progress.warn(
-            f"{language}: {lost:,} of {sum(len(word) * n for word, n in words.items()):,} "
-            "characters of the text have no token, and are unknown to the tokenizer; "
-            "a larger -k may have more of them"
+    if not lost:
+        return
+    found = (
+        f"{language}: {lost:,} of {sum(len(word) * n for word, n in words.items()):,} "
+        "characters of the text have no token"
+    )
+    if file.unknown is None:
+        raise UsageError(
+            f"{found}, and 'model.unk_id' names none for them: the library refuses such text",
+            where=file.where,
+            remedy="give a larger -k, or the id of an unknown token",
         )
+    progress.warn(f"{found}, and are unknown to the tokenizer; a larger -k may have more of them")
 
 
 def _chosen(file: TokenizerFile, old: Scores, new: Scores, table: WordCounts, k: int) -> Scores:
@@ -213,10 +219,13 @@ def _estimated(old: Scores, new: Scores, table: WordCounts) -> tuple[Scores, Sco
 
 
 def extended(file: TokenizerFile, new: Scores) -> TokenizerFile:
-    """The file with new pieces, whose ids follow all others."""
+    """The file with new pieces, whose ids follow all others.
+
+    The library writes an unknown character at a price that follows from the lowest score of all.
+    """
     model = file.document["model"]
     rows = list(model["vocab"])
-    lowest = min(float(score) for _, score in rows) - _FILLED
+    lowest = min(float(score) for _, score in rows)
     for index in range(len(rows), file.size):  # ids of pieces are their places
         if not file.names[index]:
             raise UsageError(

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.counts import WordCounter, WordCounts
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
@@ -55,12 +56,13 @@ class HeldOut:
         words = plain.result()
         return HeldOut(split_only(counter.result()), word_total(words) or 0)
 
-    def tokens_per_word(
+    def per_word(
         self, file: TokenizerFile, grown: TokenizerFile, counts: WordCounts
-    ) -> tuple[float, ...]:
-        """Count by a file, the file that grew from it by all text, and a subset of the other text.
+    ) -> dict[str, float]:
+        """Tokens per word of a file, the file that grew from it, and a subset for the other text.
 
-        The subset has what words of `counts` use that are not of these documents alone.
+        The subset has what words of `counts` use that are not of these documents alone. Also, where
+        there are any, the share of tokens that are the unknown token (0 to 1).
         """
         # Words ascend. All text may have millions, this has few.
 
@@ -74,8 +76,16 @@ class HeldOut:
         part = counts.where(others)
         used = occurrences(Library(grown), part) > 0
         segmenters = Library(file), Library(grown), Library(grown, grown.closed(used))
-        tokens = (int(occurrences(each, self.counts).sum()) for each in segmenters)
-        return tuple(round(each / self.words, 3) for each in tokens)
+        tokens = [occurrences(each, self.counts) for each in segmenters]
+        row = {f"tokens_per_word_{n}": round(int(each.sum()) / self.words, 3)
+               for n, each in zip(_NAMES, tokens, strict=True)}  # fmt: skip
+        if (unknown := file.unknown) is None:
+            return row
+        for name, each, found in zip(_NAMES, segmenters, tokens, strict=True):
+            count = int(found[each.selection.local_of_global[unknown]])
+            if share := round(count / int(found.sum()), 3):
+                row[f"unknown_{name}"] = share
+        return row
 
 
 def row_of(
@@ -85,17 +95,31 @@ def row_of(
     counts: WordCounts,
     progress: Progress,
 ) -> dict[str, float]:
-    """Return fields of a report, {} without words; warn if the subset takes more than the file."""
+    """Return fields of a report; a line says why there are none, or what is odd about them."""
     if not held.words:
+        why = "its script has no spaces between words"
+        if not len(held.counts):
+            why = "one document of ten is held out for it, and none of the text's is among them"
+        progress.note(f"{language}: tokens per word are not measured: {why}")
         return {}
-    found = dict(zip(_NAMES, held.tokens_per_word(*files, counts), strict=True))
-    if found["subset"] > found["before"]:
+    try:
+        row = held.per_word(*files, counts)
+    except ModtokError as error:  # a file without an unknown token
+        progress.warn(f"{language}: tokens per word are not measured: {error.what}")
+        return {}
+    before, subset = row["tokens_per_word_before"], row["tokens_per_word_subset"]
+    if lost := row.get("unknown_before"):
+        progress.warn(
+            f"{language}: {lost:.1%} of its tokens in the old file are the unknown token, one for "
+            "any number of characters, so that tokens per word before and after do not compare"
+        )
+    elif subset > before:
         progress.warn(
             f"{language}: its subset takes more tokens per word than the old file "
-            f"({found['subset']} and {found['before']}) in documents that it was not made from; "
+            f"({subset} and {before}) in documents that it was not made from; "
             "give a larger -k, or more text"
         )
-    return {f"tokens_per_word_{name}": value for name, value in found.items()}
+    return row
 
 
 def split_only(counts: WordCounts) -> WordCounts:

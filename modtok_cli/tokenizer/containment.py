@@ -19,6 +19,7 @@ class Containment:
     Attributes:
         tokens: number of leading token ids that are the same byte string in both.
         merges: number of leading merge ranks that are the same merge in both.
+        scores: whether tokens have scores in place of merges.
         reason: why the child is not contained; None if it is.
 
     >>> str(Containment(24000, 23742))
@@ -28,6 +29,7 @@ class Containment:
     tokens: int
     merges: int
     reason: str | None = None
+    scores: bool = False
 
     @property
     def holds(self) -> bool:
@@ -37,7 +39,8 @@ class Containment:
     def __str__(self) -> str:
         if self.reason is not None:
             return self.reason
-        return f"all {self.tokens:,} token ids and {self.merges:,} merges unchanged"
+        rules = "their scores" if self.scores else f"{self.merges:,} merges"
+        return f"all {self.tokens:,} token ids and {rules} unchanged"
 
 
 def containment(parent: ModularTokenizer, child: ModularTokenizer) -> Containment:
@@ -52,7 +55,7 @@ def containment(parent: ModularTokenizer, child: ModularTokenizer) -> Containmen
     tokens = _equal_tokens(parent, child)
     merges = _equal_rows(parent.merges, child.merges)
     reason = _difference(parent, child, tokens, merges) or _in_library(parent, child)
-    return Containment(tokens, merges, reason)
+    return Containment(tokens, merges, reason, parent.segmenter.scores is not None)
 
 
 def _difference(

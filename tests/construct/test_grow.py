@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from helpers.examples import examples
 from helpers.external_tokenizers import external_tokenizer, sentencepiece_model
 from helpers.handmade_tokenizers import Merge, write_ranks
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from helpers.worlds import END, write
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -472,12 +473,17 @@ def test_tokens_per_word_are_measured_in_documents_that_the_subset_lacks(
     )
 
 
-def test_scripts_without_spaces_have_no_tokens_per_word(tmp_path: Path) -> None:
+def test_why_there_are_no_tokens_per_word(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(orjson.dumps(published("gpt2")))
     (tmp_path / "zh.txt").write_text("".join(f"天空{n}花\n" for n in range(50)), "utf-8")
-    report = bpe_seq(data=tmp_path / "zh.txt", append="zh", tokenizer=tmp_path / "t.json", k=5,
-                     output=tmp_path / "o")  # fmt: skip
-    assert not [name for name in report.lines[0] if name.startswith("tokens_per_word")]
+    (tmp_path / "fi.txt").write_text("kukka\n")  # not held out
+    for language, why in (("zh", "its script has no spaces"), ("fi", "one document of ten is")):
+        progress = Said()
+        report = bpe_seq(data=tmp_path / f"{language}.txt", append=language, k=2, force=True,
+                         tokenizer=tmp_path / "t.json", output=tmp_path / "o",
+                         progress=progress)  # fmt: skip
+        assert not [name for name in report.lines[0] if name.startswith("tokens_per_word")]
+        assert progress.notes[0].startswith(f"{language}: tokens per word are not measured: {why}")
 
 
 def test_documents_with_added_tokens_are_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import orjson
@@ -16,9 +17,11 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.construct.grow_pieces import _Pieces
+from modtok_cli.construct.grow_pieces import _Pieces, extended
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.tokenizer.adopted.adopt import adopt
+from modtok_cli.tokenizer.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.tokenizer.containment import containment
 from modtok_cli.tokenizer.open import load
 
 DATA, NEW = SAMPLE / "data", 50
@@ -26,17 +29,6 @@ LINES = {
     name: (SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8").split("\n")[:40]
     for name in ("en", "fi", "fr", "sw")
 }
-
-
-class Warnings(Silent):
-    """Warnings too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def scores_of(path: Path) -> dict[str, float]:
@@ -56,6 +48,11 @@ def test_a_unigram_tokenizer_grows(normalizer: dict | None, tmp_path: Path) -> N
     assert [row["new_tokens"] for row in report.lines] == [NEW, NEW - 9]
     whole, file = load(tmp_path / "two"), tmp_path / "two" / "tokenizer.json"
     assert whole.languages == ("en", "fr", "fi", "sw")
+    assert str(containment(whole, before)) == "all 602 token ids and their scores unchanged"
+    document["model"]["vocab"][5][1] -= 1.0
+    (tmp_path / "other.json").write_bytes(orjson.dumps(document))
+    other = adopt(tmp_path / "other.json", "en,fr", data=DATA)
+    assert "token 5 of 599 has another score" in str(containment(whole, other))
     library = tokenizers.Tokenizer.from_file(str(file))
     library.encode_special_tokens = True
     old, new = scores_of(tmp_path / "tokenizer.json"), scores_of(file)
@@ -103,10 +100,68 @@ def test_a_sentencepiece_model_grows_for_both_libraries(tmp_path: Path) -> None:
     assert any(max(new.encode(line)) >= old.get_piece_size() for line in LINES["fi"])
 
 
+def test_an_unknown_token_for_a_whole_word_is_no_measure(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(external_tokenizer("unigram"))
+    text, progress = SAMPLE / "parallel" / "el.txt", Silent()
+    options = {"append": "el", "data": text, "k": 300, "output": tmp_path / "o", "force": True}
+    report = unigram_merge(tokenizer=tmp_path / "t.json", progress=progress, **options)
+    library = tokenizers.Tokenizer.from_str(external_tokenizer("unigram").decode())
+    lines = text.read_text("utf-8").splitlines()
+    held = library.encode_batch(
+        [line for line in lines if crc32(line.encode()) % 10 == 0], add_special_tokens=False
+    )
+    ids = [index for each in held for index in each.ids]
+    [row] = report.lines
+    assert row["unknown_before"] == round(ids.count(0) / len(ids), 3) > 0.3
+    assert "unknown_whole" not in row
+    assert row["tokens_per_word_before"] < row["tokens_per_word_whole"]
+    [line] = [each for each in progress.warnings if "tokens per word" in each]
+    assert f"{row['unknown_before']:.1%} of its tokens in the old file are the unknown" in line
+
+
+def test_without_an_unknown_token_all_characters_are_pieces_or_the_file_stays(
+    tmp_path: Path,
+) -> None:
+    document = orjson.loads(external_tokenizer("unigram"))
+    document["model"]["unk_id"] = None
+    (tmp_path / "t.json").write_bytes(orjson.dumps(document))
+    text, progress = SAMPLE / "parallel" / "el.txt", Silent()
+    options = {"append": "el", "tokenizer": tmp_path / "t.json", "output": tmp_path / "o"}
+    with pytest.raises(UsageError, match=r"characters of the text have no token, and 'model.unk_i"):
+        unigram_merge(k=20, data=text, **options)
+    assert not (tmp_path / "o").exists()
+    unigram_merge(k=100, data=text, progress=progress, **options)
+    assert any("tokens per word are not measured: the tok" in each for each in progress.warnings)
+    lines = text.read_text("utf-8").splitlines()
+    library = tokenizers.Tokenizer.from_file(str(tmp_path / "o" / "tokenizer.json"))
+    assert [each.ids for each in library.encode_batch(lines, add_special_tokens=False)] == [
+        each.tolist() for each in load(tmp_path / "o").encode_batch(lines)
+    ]
+
+
+def test_unknown_characters_have_the_price_that_they_had(tmp_path: Path) -> None:
+    """Where an added token needs a row among the pieces, the lowest score stays."""
+    document = orjson.loads(external_tokenizer("unigram")) | {"pre_tokenizer": None}
+    scores = {"<unk>": 0.0, "ös": -15.0, "t": -15.0, "e": -15.0, "ste": -2.0, "<s>": 0.0}
+    document["model"]["vocab"] = [[*row] for row in scores.items()]
+    document["added_tokens"] = document["added_tokens"][:2]
+    for index, token in enumerate(document["added_tokens"], 6):
+        token |= {"id": index, "content": f"<{index}>"}
+    document["post_processor"] = None
+    grown = extended(TokenizerFile(document, "t.json"), {"new": -3.0}).document
+    before, after = (
+        tokenizers.Tokenizer.from_str(orjson.dumps(each).decode()) for each in (document, grown)
+    )
+    assert after.get_vocab() == before.get_vocab() | {"new": 8}
+    for text in ("öste", "stös", "x<6>y"):
+        assert after.encode(text).ids == before.encode(text).ids
+    assert before.encode("öste").ids == [0, 4]
+
+
 @pytest.mark.parametrize("k", [NEW, 300])
 def test_characters_that_the_file_lacks_are_its_first_pieces(k: int, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(external_tokenizer("unigram"))
-    progress = Warnings()
+    progress = Silent()
     unigram_merge(
         append="el",
         tokenizer=tmp_path / "tokenizer.json",
@@ -127,11 +182,10 @@ def test_characters_that_the_file_lacks_are_its_first_pieces(k: int, tmp_path: P
     if k == NEW:
         assert all(len(piece) == 1 for piece in pieces)
     else:
-        lost = sum(n for char, n in lacking if char not in pieces)
-        assert lost < 0.001 * len(text)
+        assert {char for char, _ in lacking} <= {*pieces}
         assert any(len(piece) > 2 for piece in pieces)
-    [warning] = [each for each in progress.warnings if "have no token" in each]
-    assert warning.startswith("el: ")
+    warnings = [each for each in progress.warnings if "have no token" in each]
+    assert [each.startswith("el: ") for each in warnings] == [True] * (k == NEW)
 
 
 def test_bytes_spell_characters_so_that_longer_pieces_go_first(tmp_path: Path) -> None:
@@ -139,7 +193,7 @@ def test_bytes_spell_characters_so_that_longer_pieces_go_first(tmp_path: Path) -
         LINES["en"], vocab_size=600, model_type="unigram", byte_fallback=True
     )
     (tmp_path / "tokenizer.model").write_bytes(data)
-    progress = Warnings()
+    progress = Silent()
     unigram_merge(
         append="el", tokenizer=tmp_path, data=DATA, output=tmp_path / "o", k=NEW, progress=progress
     )

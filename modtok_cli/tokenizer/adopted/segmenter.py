@@ -42,6 +42,7 @@ from modtok_cli.tokenizer.encoding.external import (
 from modtok_cli.tokenizer.segmenters.interface import (
     ModularSegmenter,
     Segmenter,
+    other_score,
     score_bytes,
 )
 from modtok_cli.tokenizer.segmenters.json_frame import PROVENANCE
@@ -119,7 +120,7 @@ class Library(Segmenter):
             library = (
                 SentencePieceEncoder(self._sentencepiece)
                 if self._sentencepiece is not None
-                else LibraryEncoder(self.file.restricted(ids), self.name)
+                else LibraryEncoder(self.file.restricted(ids), self.file.where)
             )
         if not is_native:
             return library
@@ -136,7 +137,7 @@ class Library(Segmenter):
         """The processor of a `.model`; None for other files."""
         if not has_model(self.file.document):
             return None
-        return sentencepiece_processor(self.to_sentencepiece(), self.name)
+        return sentencepiece_processor(self.to_sentencepiece(), self.file.where)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         joined = super().decode_bytes(ids)  # checks the ids
@@ -170,7 +171,7 @@ class Library(Segmenter):
         if writes_all_text(self.file.document):
             return None
         data = self.file.restricted(self.selection.global_ids)
-        return Losses(text_tokenizer(data, self.name), data)
+        return Losses(text_tokenizer(data, self.file.where), data)
 
     def digest(self) -> tuple[bytes, ...]:
         parts = [self.merges.astype("<i4").tobytes(), self.file.frame(self.selection.global_ids)]
@@ -261,6 +262,12 @@ class ModularLibrary(ModularSegmenter):
 
     def digest(self) -> tuple[bytes, ...]:
         return Library(self.file).digest()
+
+    def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
+        if self.scores is None or child.scores is None:
+            return "" if self.scores is child.scores else "one has scores, the other merges"
+        # Added tokens that have no row have no score.
+        return other_score(self.scores, child.scores, 0, len(child.file.document["model"]["vocab"]))
 
     def check_part(self, members: Membership, languages: Sequence[str], where: str) -> None:
         """As for T: each language by itself."""

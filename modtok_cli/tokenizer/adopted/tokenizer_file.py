@@ -85,6 +85,13 @@ class TokenizerFile(Lasting):
         """Whether unknown characters are spelled by byte tokens."""
         return bool(self._model.get("byte_fallback"))
 
+    @property
+    def unknown(self) -> int | None:
+        """Id of the token of characters that no other has; None without one."""
+        name: object = self._model.get("unk_token")
+        place = self._model.get("unk_id")
+        return place if type(place) is int else self.ids.get(str(name)) if name else None
+
     @cached_property
     def names(self) -> list[str]:
         """Token of each id; "" where there is none."""

@@ -275,6 +275,12 @@ def score_bytes(scores: Float64Array) -> bytes:
     return scores.astype("<f8").tobytes()
 
 
+def other_score(new: Float64Array, old: Float64Array, first: int, stop: int) -> str:
+    """The first token in [first, stop) with another score, "" without one."""
+    changed = np.flatnonzero(new[first:stop] != old[first:stop])
+    return f"token {first + changed[0]:,} of {stop:,} has another score" if len(changed) else ""
+
+
 def segmentation(name: str) -> type[ModularSegmenter]:
     """The segmentation of that name. Commands start faster if they import one instead of four."""
     module, _, kind = CLASSES[name].partition(":")

@@ -20,7 +20,7 @@ from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.tokenizer.segmenters.interface import NO_MERGES, ModularSegmenter
+from modtok_cli.tokenizer.segmenters.interface import NO_MERGES, ModularSegmenter, other_score
 from modtok_cli.tokenizer.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
@@ -206,6 +206,4 @@ class ModularUnigram(ModularSegmenter):
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
         # Bytes come first; no search asks for their scores, which follow the scores of the pieces.
         first = len(child.vocabulary.specials) + 256
-        size = len(child.vocabulary)
-        changed = np.flatnonzero(self.scores[first:size] != child.scores[first:])
-        return f"token {first + changed[0]:,} of {size:,} has another score" if len(changed) else ""
+        return other_score(self.scores, child.scores, first, len(child.vocabulary))
