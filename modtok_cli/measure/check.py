@@ -209,8 +209,7 @@ def _identify(
         language = identify_whole(text.counts, references)
         if language:
             text.language = language
-            name = Label.of(language).name
-            progress.note(f"{where}: identified as {name} (--lang names another)")
+            progress.note(f"{where}: identified as {language} (--lang names another)")
         else:
             remaining.append(where)
     if remaining:

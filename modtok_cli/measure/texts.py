@@ -1,7 +1,8 @@
 """Texts to measure on, by language.
 
 The language of a document is, in this order: the one that the caller passes, its `lang` field, the
-one in its file name, or else the workspace language whose reference needs the fewest bits for it.
+one in its file name, the one that most of its file is in (`text.identify`), or else the workspace
+language whose reference needs the fewest bits for it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
@@ -17,6 +19,7 @@ from modtok_cli.measure.references import References, identify
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounter, WordCounts, count_documents, merge_counts
 from modtok_cli.text.file_labels import label_of_path
+from modtok_cli.text.identify import identified
 from modtok_cli.text.languages import Label, canonical, shortened, the_one
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
@@ -157,13 +160,20 @@ class _Reader:
         if is_table(path):
             self._table(path, by_name)
             return
-        identified: Counter[str] = Counter()
+        by_reference: Counter[str] = Counter()
         batch: dict[str | None, list[bytes]] = {}
         size = 0
 
+        @cache
+        def of_file() -> str | None:
+            return self.label(identified(path, self.reading, self.progress))
+
         def place() -> None:
             if unnamed := batch.pop(None, None):
-                self._identify(unnamed, identified, str(path))
+                if name := of_file():
+                    batch.setdefault(name, []).extend(unnamed)
+                else:
+                    self._identify(unnamed, by_reference, str(path))
             for name, documents in batch.items():
                 assert name is not None
                 self.add(name, documents)
@@ -180,13 +190,13 @@ class _Reader:
                 place()
                 size = 0
         place()
-        if identified:
-            languages = ", ".join(f"{name} {n}" for name, n in identified.most_common())
+        if by_reference:
+            languages = ", ".join(f"{name} {n}" for name, n in by_reference.most_common())
             self.progress.note(
                 f"{path}: language identified per line: {languages} (use --lang to set it)"
             )
 
-    def _identify(self, documents: list[bytes], identified: Counter[str], where: str) -> None:
+    def _identify(self, documents: list[bytes], found: Counter[str], where: str) -> None:
         """Add documents to the languages whose references need the fewest bits."""
         if self.references is None:
             if self.unknown is None:
@@ -202,7 +212,7 @@ class _Reader:
         for document, name in zip(documents, names, strict=True):
             by_language.setdefault(name, []).append(document)
         for name, own in by_language.items():
-            identified[name] += len(own)
+            found[name] += len(own)
             self.add(name, own)
 
     def _table(self, path: Path | str, name: str | None) -> None:

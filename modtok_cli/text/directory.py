@@ -33,6 +33,8 @@ _SAVED = "dataset_dict.json"
 """`save_to_disk` of `datasets` writes it beside the directories of splits."""
 _DESCRIBING = (_SAVED, "dataset_info.json", "state.json", "corpus.json")
 """Files in which programs describe the text beside them."""
+_ABOUT = re.compile(r"(readme|licen[cs]e|changelog|contributing|notice)\b.*", re.IGNORECASE)
+"""Files in which people do."""
 _MOST_NAMES = 3
 
 
@@ -60,9 +62,8 @@ class Directory:
         self._unread: set[Path] = set()
 
     def reads(self, file: Path) -> bool:
-        """Return whether a file is text, and not the description of others, as fi.md."""
-        form = text_formats().get(file.suffix)
-        return self._is_text(file) and (file == self.root or form is None or form.in_directories)
+        """Return whether a file is text, and not the description of others."""
+        return self._is_text(file) and (file == self.root or not _ABOUT.fullmatch(file.name))
 
     def entries(self, directory: Path) -> list[Path]:
         """Return the entries of a directory, ascending, without hidden or removed ones."""
@@ -124,7 +125,7 @@ class Directory:
             )
         if self._unread:
             progress.warn(
-                f"{self.root}: left out, since these are no files with names of text formats: "
+                f"{self.root}: left out, since these names are not those of text: "
                 f"{_shown(self._unread, self.root)}; expected {self._formats}"
             )
 
@@ -175,8 +176,7 @@ def variety_of_name(name: str) -> str:
 
 def names_of_text() -> str:
     """Return suffixes of files with text, for errors."""
-    names = [suffix for suffix, form in text_formats().items() if form.in_directories]
-    return f"{', '.join(names)} (text also {', '.join(SUFFIXES)})"
+    return f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
 
 
 def _shown(files: Iterable[Path], root: Path) -> str:

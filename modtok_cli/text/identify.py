@@ -7,9 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 from modtok_cli.base.extras import is_installed
+from modtok_cli.base.progress import Progress
 from modtok_cli.text.languages import Label
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.streams import SUFFIXES, is_pipe
 
 PACKAGE = "py3langid"
 _DOCUMENTS, _CHARACTERS = 200, 1000
@@ -31,12 +33,12 @@ def identifier() -> tuple[set[str], Callable[[str], list[tuple[str, float]]]]:
     )
 
 
-def identified(path: Path, reading: Reading) -> str | None:
-    """The language of nine tenths of the characters of a file's first documents.
+def identified(path: Path | str, reading: Reading, progress: Progress) -> str | None:
+    """The language of nine tenths of the characters of a file's first documents; says it.
 
-    None if there is no such language, no py3langid, or too little text.
+    None if there is no such language, no py3langid, too little text, or a pipe.
     """
-    if not is_installed(PACKAGE):
+    if not is_installed(PACKAGE) or is_pipe(path):
         return None
     _, rank = identifier()
     sizes: Counter[str] = Counter()
@@ -46,5 +48,13 @@ def identified(path: Path, reading: Reading) -> str | None:
             sizes[ranked[0][0]] += len(text)
     for language, size in sizes.most_common(1):
         if language not in _UNKNOWN and size >= _SHARE * sizes.total():
+            name = _named(language, path)
+            progress.note(f"{path}: identified as {language} (name it {name} to set it)")
             return language
     return None
+
+
+def _named(language: str, path: Path | str) -> str:
+    """A name like that of a file, with a language: `fi.jsonl.zst`."""
+    packed = Path(path).suffix in SUFFIXES
+    return "".join((language, *Path(path).suffixes[-1 - packed :]))

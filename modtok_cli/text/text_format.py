@@ -317,7 +317,6 @@ class TextFormat:
         fields: whether documents have fields; `--field` and `--lang-field` choose among them.
         begins: recognizes the beginning of a pipe, or of a compressed file without a suffix.
         left_out: recognizes files that programs leave beside those with text.
-        in_directories: whether a directory stands for such files; else they are read by name only.
     """
 
     suffixes: tuple[str, ...]
@@ -327,7 +326,6 @@ class TextFormat:
     fields: bool = True
     begins: Callable[[bytes], bool] | None = None
     left_out: Callable[[Path], bool] | None = None
-    in_directories: bool = True
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError, missing
@@ -65,14 +64,10 @@ def language_files(
     if not entries and not mixed and (inner := _inner(data, wanted, reading)):
         progress.note(f"{data}: languages are looked for in {inner.relative_to(data)}")
         return language_files(inner, languages, reading, known, progress)
-    if not entries and not mixed and wanted is None:
-        for file in filter(Path.is_file, nameless):
-            if label := identified(file, reading):
-                entries.setdefault(label, []).append(file)
-                progress.note(
-                    f"{file}: identified as {label} (name it {label}{file.suffix} to set it)"
-                )
-        nameless = [each for each in nameless if each not in chain(*entries.values())]
+    for file in filter(Path.is_file, [*nameless]):
+        if label := identified(file, reading, progress):
+            entries.setdefault(label, []).append(file)
+            nameless.remove(file)
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -292,8 +287,7 @@ def by_language(
         names = [name] if name else []
         if not names and reading.lang_field and not is_pipe(path):
             names = _languages_in(_mixed([path_of(path)]), reading)
-        if not names and not is_pipe(path) and (label := identified(path_of(path), reading)):
-            progress.note(f"{path}: identified as {label} (use --lang to set it)")
+        if not names and (label := identified(path, reading, progress)):
             names = [label]
         if not names:
             raise UsageError(

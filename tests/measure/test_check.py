@@ -16,6 +16,7 @@ from modtok_cli.cli.commands.check import columns
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import MEASURED, check, split_arguments
 from modtok_cli.reports.kinds import kinds
+from modtok_cli.text import identify
 from modtok_cli.text.counts import count_documents
 from modtok_cli.text.scripts import scripts_of
 
@@ -137,7 +138,7 @@ def test_each_judges_every_language_with_its_subset(place: Path) -> None:
 
 
 def test_text_of_unknown_language(place: Path, tmp_path: Path) -> None:
-    source, silent = text(tmp_path, "notes.txt", "Hello there, reader.\n"), Silent()
+    source, silent = text(tmp_path, "notes.txt", "Hello, dear reader.\n"), Silent()
     (row,) = check([str(place / "tok")], [source], progress=silent)
     assert (row["language"], row["name"]) == ("und", "unknown language")
     assert silent.warnings == [
@@ -147,7 +148,20 @@ def test_text_of_unknown_language(place: Path, tmp_path: Path) -> None:
     assert (named["language"], named["tokens"]) == ("en", row["tokens"])
 
 
-def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -> None:
+def test_files_of_a_directory_are_identified_each(place: Path, tmp_path: Path) -> None:
+    pytest.importorskip("py3langid")
+    for language, name in (("fi", "kirja.txt"), ("sw", "kitabu.md")):
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", tmp_path / name)
+    heard = Said()
+    rows = check([str(place / "tok")], [tmp_path], progress=heard)
+    assert {row["language"] for row in rows} == {"fi", "sw"}
+    assert f"{tmp_path}/kitabu.md: identified as sw (name it sw.md to set it)" in heard.notes
+
+
+def test_references_identify_their_languages_only(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identify, "is_installed", lambda _: False)
     shutil.copytree(place / "tok", tmp_path / "tok")
     shutil.copytree(place / "references", tmp_path / "tok" / "references")
     silent = Said()
@@ -160,7 +174,7 @@ def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -
     assert len(silent.warnings) == 2
     source = tmp_path / "text.jsonl"
     assert silent.notes == [
-        f"{source}: identified as {name} (--lang names another)" for name in ("Finnish", "English")
+        f"{source}: identified as {name} (--lang names another)" for name in ("fi", "en")
     ]
     (tmp_path / "tok" / "references" / "sw.json").write_text("{}")
     silent = Silent()

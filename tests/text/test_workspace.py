@@ -29,7 +29,7 @@ def workspace(place, *names):
 def data(tmp_path):
     return workspace(
         tmp_path, "fr.txt", "fr.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl",
-        "sv/part-0.txt", "sv/notes.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt",
+        "sv/part-0.txt", "sv/Readme.fi.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt",
         "abq.txt",
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "data/20231101.fr/validation-0-of-1.txt", "data/sv/test/0.txt", "data/de/dataset_dict.json",
         "data/de/train/0.txt", "data/de/small/0.txt", "data/mt/mt_clean_0.txt",
         "data/mt/mt_noisy_0.txt", "data/mt/a.html", "data/el/.cache/a.md", "data/el/a.dev",
-        "data/el/a.devtest", "data/fi.md", "data/so/test/0.txt",
+        "data/el/a.devtest", "data/LICENSE.txt", "data/so/test/0.txt",
         "data/sv/clean-text/the-last-train.txt", "data/so/test.0.txt",
     ]  # fmt: skip
     workspace(hub, *names)
@@ -189,8 +189,8 @@ def test_only_the_split_train_of_published_data_is_read(tmp_path):
         "(20231101.fr/validation-0-of-1.txt, de/small/0.txt, fin_Latn/test/000.txt and 1 more)",
         "of languages without a split train, all text is read: others, test, validation",
         "left out, since a filter removed this text: fin_Latn_removed",
-        "left out, since these are no files with names of text formats: "
-        "fi.md, mt/a.html, sv/gone.txt; expected .",
+        "left out, since these names are not those of text: "
+        "LICENSE.txt, mt/a.html, sv/gone.txt; expected .",
     ]
     for find in (
         lambda told: language_files(hub, progress=told),
@@ -369,13 +369,15 @@ def test_a_file_without_a_language_in_its_name_is_identified(tmp_path):
     (tmp_path / "novel.txt").rename(tmp_path / "novel.md")
     found = by_language([tmp_path / "novel.md"], progress=heard)
     assert _names(tmp_path, found) == {"fi": ["novel.md"]}
-    assert heard.notes == [f"{tmp_path}/novel.md: identified as fi (use --lang to set it)"]
+    assert heard.notes == [f"{tmp_path}/novel.md: identified as fi (name it fi.md to set it)"]
     # Half of it is in another language, or too short: nothing is guessed.
     lines = [(SAMPLE / "parallel" / f"{name}.txt").read_text("utf-8") for name in ("fi", "en")]
     for text in ("".join(lines), "abc\n"):
         (tmp_path / "novel.md").write_text(text, "utf-8")
         with pytest.raises(UsageError, match="the file name contains no language"):
             by_language([tmp_path / "novel.md"])
-    # Beside named files it is left out, as ever.
+    # Names of other files change nothing, nor do languages that are asked for.
     shutil.copy(SAMPLE / "parallel" / "fr.txt", tmp_path / "fr.txt")
-    assert list(language_files(tmp_path)) == ["fr"]
+    expected = {"en": ["notes.txt"], "fr": ["fr.txt"]}
+    assert _names(tmp_path, language_files(tmp_path)) == expected
+    assert _names(tmp_path, language_files(tmp_path, ["en", "fr"])) == expected

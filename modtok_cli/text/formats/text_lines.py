@@ -46,7 +46,4 @@ class TextLines(TextReader):
         return Spans(data, starts, stops.astype(np.int64, copy=False))
 
 
-FORMATS = (
-    TextFormat((".txt", ".dev", ".devtest", ".test"), TextLines, fields=False),
-    TextFormat((".md",), TextLines, fields=False, in_directories=False),
-)
+FORMATS = (TextFormat((".txt", ".md", ".dev", ".devtest", ".test"), TextLines, fields=False),)

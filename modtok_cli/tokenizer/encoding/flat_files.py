@@ -25,7 +25,6 @@ from modtok_cli.text.identify import identified
 from modtok_cli.text.parallel import cores, total_bytes
 from modtok_cli.text.readers import read_spans, text_files
 from modtok_cli.text.reading import Reading
-from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.text_format import Spans
 from modtok_cli.tokenizer.encoding.external import joined_ids
 from modtok_cli.tokenizer.protocol import Tokenizer
@@ -231,9 +230,7 @@ def count_tokens(
 ) -> Iterator[dict[str, Any]]:
     """Documents, tokens and bytes of each file of `texts`, as rows."""
     for file in (file for text in texts for file in text_files(text, progress)):
-        language = label_of_path(file)
-        if language is None and not is_pipe(file) and (language := identified(Path(file), reading)):
-            progress.note(f"{file}: identified as {language}")
+        language = label_of_path(file) or identified(file, reading, progress)
         row: dict[str, Any] = {"text": str(file), "language": language}
         row |= {"documents": 0, "tokens": 0, "bytes": 0}
         for spans in read_spans(file, reading, progress=progress, may_be_empty=True):
