@@ -252,6 +252,7 @@ def test_fetch(
         ("cost nowhere", "nowhere: does not exist"),
         ("generate nowhere/ hello", "nowhere: does not exist"),
         ("generate nowhere/", "no prompt given"),
+        ("bpe-seq -k 300 --special <a>,<b>", "--special '<a>' --special '<b>'; in modtok.toml ['"),
         ("cost --time tokenizer", "--time needs a text"),
         ("eval bpb", "MODEL_OR_TEXT is missing"),
         ("cost -t tokenizer@each", "depends on the text"),
@@ -316,7 +317,7 @@ class Generator:
 
 def test_generate(here: Here, monkeypatch: pytest.MonkeyPatch, installed: Any) -> None:
     monkeypatch.setattr(generate, "Generator", Generator)
-    status, out, err = here("generate", "--langs", "auto", "Il")
+    status, out, err = here("generate", "--langs", "auto", "il/elle")  # no name of the hub
     assert (status, out) == (0, " était\n")
     assert "fr (identified, by a margin of 12.5 bits); 1 prompt tokens, 2 new tokens" in err
     assert "looks like it, which needs 1 prompt tokens with its own subtokenizer" in err

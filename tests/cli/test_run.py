@@ -170,6 +170,8 @@ def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None
     assert not here("usage", root=toy())[2].startswith("Traceback")
     monkeypatch.setenv("MODTOK_DEBUG", "0")
     assert not here("work", root=toy())[2].startswith("Traceback")
+    with pytest.raises(SystemExit, match="of a library"):
+        here("exit", root=toy())
 
 
 @pytest.mark.parametrize(

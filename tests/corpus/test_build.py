@@ -154,6 +154,9 @@ def test_report_lists_what_was_dropped_and_why(built) -> None:
     kept = [number < len(LANGUAGES) for number in range(len(rows))]
     assert report.rows() == [{"kept": each, **row} for each, row in zip(kept, rows, strict=True)]
     assert report.changed == []
+    (place / "corpus.json").write_text("{}")
+    with pytest.raises(ModtokError, match="not a report of modtok corpus build"):
+        load_report(place)
     reasons = {one["reason"]: one["source"] for one in report.bad}
     assert set(reasons) == {"damaged", "too large", "timeout"}
     assert reasons["damaged"].startswith("crawl/CC-0.warc.gz:")

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.crawl import LANGUAGES, page, paragraphs
 from helpers.processes import python
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.input_pages import decode, find_files, read_pages
 from modtok_cli.corpus.sandbox import EXTRACTORS, Failed, Sandbox, clean
@@ -184,7 +185,9 @@ def test_files_are_found_in_one_order(tmp_path: Path) -> None:
     named = [tmp_path / "b.warc.gz", tmp_path, tmp_path / "a"]
     found = [str(path.relative_to(tmp_path)) for path in find_files(named)]
     assert found == ["a/c.wet", "a/d.html.fi", "b.warc.gz"]
-    assert find_files(reversed(named)) == find_files(named)
+    said = Said()
+    assert find_files(reversed(named), progress=said) == find_files(named)
+    assert ": x.png; expected .warc" in said.warnings[0]
     with pytest.raises(UsageError, match="unknown file format"):
         find_files([tmp_path / "x.png"])
     (tmp_path / "empty").mkdir()

@@ -87,9 +87,9 @@ def test_the_table_is_languages_by_tasks(few_steps: Path) -> None:
 
 
 def test_rows_of_bits(capsys: Any) -> None:
-    line = f"bpb {TEXT} runs/latest --limit 3 --json"
-    assert modtok(line) == 0
-    assert modtok(f"{line} --infer full --batch-size 2 --plot b.svg") == 0
+    line, sw = "runs/latest --limit 3 --json", SAMPLE / "parallel" / "sw.txt"
+    assert modtok(f"bpb {TEXT} {line}") == 0
+    assert modtok(f"bpb {sw} {line} --infer full --infer lang --batch-size 2 --plot b.svg") == 1
     out, err = capsys.readouterr()
     assert "wrote b.svg" in err
     rows = [json.loads(each) for each in out.splitlines()]

@@ -182,7 +182,9 @@ def test_arguments_of_load_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
         return [FLORES] * 9
 
     monkeypatch.setattr(datasets, "load_dataset", load)
+    datasets.enable_progress_bars()
     assert hub.rows("mteb/flores", "dev") == [FLORES] * 9
+    assert datasets.are_progress_bars_disabled()
     place = {"files": "fr/*.parquet", "revision": "refs/x"}
     assert hub.rows("GEM/wiki_lingua", "test", **place, first=2) == [FLORES] * 2
     assert calls[0] == ("mteb/flores", None, {"split": "dev", "streaming": False})

@@ -83,6 +83,7 @@ FAILURES: dict[str, BaseException] = {
     "memory": MemoryError(),
     "interrupt": KeyboardInterrupt(),
     "build": KeyboardInterrupt(),  # keeps what is done
+    "exit": SystemExit("of a library"),
 }
 
 

@@ -481,6 +481,13 @@ def test_a_draft_of_dspark_loses_rows_of_its_bias_too(tmp_path: Path) -> None:
         assert (made[name].numpy() == given[name]).all()
 
 
+def test_a_cut_head_is_tied_in_no_part_of_the_configuration(tmp_path: Path) -> None:
+    tied = {"tie_word_embeddings": True}
+    made, config, _ = cut(tmp_path, {"embed_tokens.weight": ROWS}, **tied, text_config=tied)
+    assert (made["lm_head.weight"].numpy() == ROWS[KEPT]).all()
+    assert [each["tie_word_embeddings"] for each in (config, config["text_config"])] == [False] * 2
+
+
 def test_a_draft_of_dflash_with_all_rows_gets_a_map(tmp_path: Path) -> None:
     """Engines read no list beside the weights."""
     made, config, said = cut(tmp_path, {"lm_head.weight": ROWS, "fc.weight": ROWS})

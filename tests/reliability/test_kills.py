@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -80,15 +81,22 @@ def _reaped() -> int:
     return child.pid
 
 
-def test_moved_output_is_restored(tmp_path: Path) -> None:
+def test_moved_output_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an exchange in one step there is a moment in which neither exists."""
-    old = tmp_path / f".tok.partial-old-{_reaped()}"
+    ended = _reaped()
+
+    def kill(pid: int, _: int) -> None:
+        raise ProcessLookupError if pid == ended else PermissionError
+
+    monkeypatch.setattr(os, "kill", kill)
+    old = tmp_path / f".tok.partial-old-{ended}"
     old.mkdir()
     (old / "manifest.json").write_text("old")
+    (other := tmp_path / ".tok.partial-1").touch()  # a process of somebody else
     with pytest.raises(RuntimeError), atomic_directory(tmp_path / "tok"):
         raise RuntimeError
     assert (tmp_path / "tok" / "manifest.json").read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+    assert {*tmp_path.iterdir()} == {tmp_path / "tok", other}
 
 
 def test_replace_without_exchange_system_call(
@@ -143,16 +151,12 @@ def test_an_error_of_another_file_is_not_one_of_temporary_files() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel of Linux")
 def test_child_ends_with_its_parent(tmp_path: Path) -> None:
     """kill -9 of a command must not leave its trainer running."""
-    text = (
-        "import os, sys, time; from modtok_cli.base.processes import die_with_parent\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    die_with_parent(); os.write(1, b'ready'); time.sleep(600)\n"
-        "os.waitpid(child, 0)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
-    assert parent.stdout is not None
-    assert parent.stdout.read(5) == b"ready"
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    assert parent.stdout.read() == b""  # the pipe closes when the child is gone, not before
+    os.mkfifo(words := tmp_path / "words")  # the trainer waits for its content
+    trainer = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer", words, "p", "9", "1", "1"]
+    text = f"import subprocess; subprocess.run({[*map(str, trainer)]})"
+    parent = subprocess.Popen([sys.executable, "-c", text])
+    with words.open("wb") as file:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        (poll := select.poll()).register(file, 0)
+        assert poll.poll(60_000)  # nobody reads

@@ -186,6 +186,12 @@ def test_a_device_of_a_shard_is_opened_with_one_queue(
         ranks.start_ranks(shards)
 
 
+def test_a_rank_fails_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "gather_json", lambda *_: [None, "disk full"])
+    with pytest.raises(ModtokError, match="rank 1 failed: disk full"):
+        ranks.raise_together(ranks_of(0, 2), None)
+
+
 RANK = """
 import os, sys
 from modtok_cli.training.distributed.ranks import gather_json, start_ranks
