@@ -14,6 +14,7 @@ import array
 import gc
 import json
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -34,7 +35,6 @@ PRELOADED = (
     "tokenizers",
     "torch",
     "transformers.models.llama.modeling_llama",
-    "modtok_cli.cli.main",
     "modtok_cli.training.loop",
     "modtok_cli.model.generate.generate",
     "modtok_cli.corpus.build",
@@ -260,7 +260,10 @@ def serve(path, *more):
 
 def accept(path, *more):
     """Import, then listen and fork."""
-    for name in (*PRELOADED, *more):
+    from modtok_cli.cli import commands
+
+    every = (f"{commands.__name__}.{each.name}" for each in pkgutil.iter_modules(commands.__path__))
+    for name in (*PRELOADED, "modtok_cli.cli.main", *every, *more):
         try:
             __import__(name)
         except ImportError:  # an extra that is not installed
