@@ -265,6 +265,7 @@ def test_tokens_that_the_text_lacks_keep_the_mean(tmp_path: Path) -> None:
     assert 0 < len(lacking) < len(every) == 40
     assert any(note.startswith(f"{len(lacking)} of 40 new tokens do not occur") for note in
                progress.notes)  # fmt: skip
+    assert "-t TOKENIZER --distill TEXT --steps 3 -o DIR" in (new / "README.md").read_text("utf-8")
     tables = [load_file(path / "model.safetensors") for path in (mean, new)]
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         same = (tables[0][name] == tables[1][name]).all(1).numpy()

@@ -288,16 +288,18 @@ class _Transplant:
             new = np.flatnonzero(self.spellings["input"].lengths != 1)
             write_peft(beside, matrices, new.tolist())
             name, languages = shown_name(self.path), self.new.languages
+            made = f" --distill TEXT --steps {self.recipe.steps}" if self.recipe else ""
+            made += " --fit TEXT" if fit is not None else ""
             card = Card(
                 title=f"{name} with the vocabulary of {in_words(languages)}"
                 if languages
                 else f"{name} with another vocabulary",
                 about=f"The model {name} with another vocabulary, of {self.size:,} tokens. Rows of "
-                "tokens that it had are copied, others are means of the old rows that spell them: "
+                "tokens that it had are copied, others are made of the old rows that spell them: "
                 "it needs further training.",
                 languages=languages,
                 load=LOAD,
-                made=f"modtok transplant {name} -t TOKENIZER -o DIR",
+                made=f"modtok transplant {name} -t TOKENIZER{made} -o DIR",
                 signature=self.new.signature,
             )
             write_derived(card, self.path, beside, output, left_out=left_out(self.path, beside))
