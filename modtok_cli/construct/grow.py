@@ -6,7 +6,8 @@ Ids and merges of the file stay as they are. Words of a new language are segment
 the most frequent pairs are merged, and the new merges follow the merges of the file: they have a
 lower rank than all of it. A new merge never makes an old token, so that the tokens of each
 earlier language have the merges that they had, and its text the same ids. Digits that the file
-keeps apart stay apart.
+keeps apart stay apart. A character that several bytes spell is a token of its own, since no merge
+joins tokens of bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -59,10 +61,13 @@ from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import file_of, split_pattern
 from modtok_cli.tokenizer.segmenters.json_frame import added_tokens, ignored_settings
+from modtok_cli.tokenizer.vocabulary import spell
 
 BASE = "base"
 """The language of all tokens of a file that was not adopted before."""
 _MARGIN = 256
+_COVERED = 0.9995
+"""Share of the characters of a text that have a token of their own, as SentencePiece has it."""
 
 
 def is_published(path: Path) -> bool:
@@ -137,8 +142,11 @@ def grow_published(
             )
         counts = split
         if file.is_bpe:
-            merges = _learned(file, name, counts, k, max_unspaced, progress)
-            grown, new = extended(file, merges, first), len(merges)
+            symbols = _lacking(file, name, counts, k, progress)
+            grown = extended(file, (), first, symbols) if symbols else file
+            merges = _learned(grown, name, counts, k - len(symbols), max_unspaced, progress)
+            new = len(symbols) + len(merges)
+            grown = extended(grown, merges, first + len(symbols))
         else:
             grown, new = grown_by_pieces(file, name, counts, k, progress)
         line, used = _row(file, grown, name, counts, new, k, progress)
@@ -304,6 +312,38 @@ def _row(
     return line, used
 
 
+def _lacking(
+    file: TokenizerFile, language: str, counts: WordCounts, k: int, progress: Progress
+) -> list[str]:
+    """Characters of the text that several bytes spell, which no merge joins; at most k.
+
+    The most frequent ones, until `_COVERED` of the characters have a token. A file of bytes has
+    none, and every language has all of its bytes: those that it lacks stay left out, and are said.
+    """
+    found: Counter[str] = Counter()
+    of_characters = file.form.of_characters
+    for word, count in counts.pairs():
+        for symbol in word.decode("utf-8", "ignore") if of_characters else spell(word):
+            found[symbol] += count
+    lost = [s for s in found if s not in file.ids and not (of_characters and s.isascii())]
+    left, room = sum(found[each] for each in lost), (1 - _COVERED) * found.total()
+    if not of_characters:
+        if left:
+            progress.warn(
+                f"{language}: {left:,} of {found.total():,} bytes of the text have no token, and "
+                "the tokenizer leaves them out; to have them, learn another one and give it to "
+                "the model: modtok transplant"
+            )
+        return []
+    chosen: list[str] = []
+    for symbol in sorted(lost, key=lambda each: (-found[each], each)):
+        if len(chosen) == k or left <= room:
+            break
+        chosen.append(symbol)
+        left -= found[symbol]
+    return chosen
+
+
 def _learned(
     file: TokenizerFile,
     language: str,
@@ -421,16 +461,20 @@ def _strings(file: TokenizerFile, apart: BoolArray) -> tuple[np.ndarray, Int64Ar
 
 
 def extended(
-    file: TokenizerFile, merges: list[tuple[str, str]], first: int | None = None
+    file: TokenizerFile,
+    merges: Sequence[tuple[str, str]],
+    first: int | None = None,
+    characters: Sequence[str] = (),
 ) -> TokenizerFile:
-    """Append merges, whose results get the ids from `first` on, by default after all others.
+    """Append characters and merges, with the ids from `first` on, by default after all others.
 
     The result neither truncates nor pads texts.
     """
     model: Mapping[str, Any] = file.document["model"]
     rows, vocab = list(model["merges"]), dict(model["vocab"])
-    for index, (left, right) in enumerate(merges, file.size if first is None else first):
-        vocab[left + right] = index
+    names = [*characters, *(left + right for left, right in merges)]
+    for index, name in enumerate(names, file.size if first is None else first):
+        vocab[name] = index
     joined = bool(rows) and isinstance(rows[0], str)
     rows += [f"{left} {right}" if joined else [left, right] for left, right in merges]
     document = {**file.document, "model": {**model, "vocab": vocab, "merges": rows},

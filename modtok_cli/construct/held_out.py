@@ -25,6 +25,8 @@ from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 _ONE_OF, _MOST = 10, 32 << 20
 """One document of so many is held out, in so many bytes of text."""
+_MISLEADS = 0.01
+"""Share of unknown tokens from which tokens per word do not compare."""
 _NAMES = ("before", "whole", "subset")
 
 
@@ -108,7 +110,7 @@ def row_of(
         progress.warn(f"{language}: tokens per word are not measured: {error.what}")
         return {}
     before, subset = row["tokens_per_word_before"], row["tokens_per_word_subset"]
-    if lost := row.get("unknown_before"):
+    if (lost := row.get("unknown_before", 0)) >= _MISLEADS:
         progress.warn(
             f"{language}: {lost:.1%} of its tokens in the old file are the unknown token, one for "
             "any number of characters, so that tokens per word before and after do not compare"

@@ -144,6 +144,56 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
             assert not len(own.segmenter.unreachable_tokens())
 
 
+@pytest.mark.parametrize("k", [9, 200])
+def test_a_character_that_bytes_spell_is_a_token_before_longer_ones(k: int, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(orjson.dumps(published("gemma")))
+    text = SAMPLE / "parallel" / "el.txt"
+    report = bpe_seq(append="el", tokenizer=tmp_path / "t.json", data=text, k=k,
+                     output=tmp_path / "o")  # fmt: skip
+    before, whole = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json")), load(tmp_path / "o")
+    after = tokenizers.Tokenizer.from_file(str(tmp_path / "o" / "tokenizer.json"))
+    old = before.get_vocab()
+    new = {index: name for name, index in after.get_vocab().items() if name not in old}
+    names = [new[index] for index in sorted(new)]
+    assert sorted(new) == [*range(len(old), len(old) + k)]
+    characters = Counter(text.read_text("utf-8").replace("\n", ""))
+    spelled = [each for each in characters if each.encode()[1:] and each not in old]
+    ranked = sorted(spelled, key=lambda each: (-characters[each], each))
+    found = [name for name in names if len(name) == 1]
+    assert names[: len(found)] == found == ranked[: len(found)]
+    if k > 9:
+        left = sum(characters[each] for each in ranked[len(found) :])
+        assert left <= 0.0005 * characters.total() < left + characters[found[-1]]
+    else:
+        assert len(found) == k
+    lines = [line for those in LINES.values() for line in those]
+    ids = [each.ids for each in after.encode_batch(lines, add_special_tokens=False)]
+    assert [each.tolist() for each in whole.encode_batch(lines)] == ids
+    base = whole.subset("base")
+    assert [base.global_ids[each].tolist() for each in base.encode_batch(lines)] == [
+        each.ids for each in before.encode_batch(lines, add_special_tokens=False)
+    ]
+    [row] = report.lines
+    assert row["tokens_per_word_whole"] < row["tokens_per_word_before"] / (1 if k == 9 else 2)
+
+
+def test_bytes_that_the_file_leaves_out_are_told(tmp_path: Path) -> None:
+    document = published("gpt2")
+    lost, model = {spell(b"\xce"), spell(b"\xcf")}, document["model"]
+    model["merges"] = [pair for pair in model["merges"] if not lost & {*"".join(pair)}]
+    parts = {name for pair in model["merges"] for name in (*pair, "".join(pair))}
+    names = [name for name in model["vocab"] if name in parts or len(name) == 1]
+    model["vocab"] = {name: place for place, name in enumerate(names) if name not in lost}
+    (tmp_path / "t.json").write_bytes(orjson.dumps(numbered(document)))
+    text, progress = SAMPLE / "parallel" / "el.txt", Silent()
+    bpe_seq(append="el", tokenizer=tmp_path / "t.json", data=text, k=9, output=tmp_path / "o",
+            progress=progress)  # fmt: skip
+    data = text.read_bytes().replace(b"\n", b"")
+    left_out = data.count(b"\xce") + data.count(b"\xcf")
+    line = f"el: {left_out:,} of {len(data):,} bytes of the text have no token"
+    assert any(each.startswith(line) for each in progress.warnings)
+
+
 def test_text_is_normalized_before_it_is_counted(tmp_path: Path) -> None:
     """By the file's own normalizer: the new tokens are those that it lets the library make."""
     document = published("gpt2")
