@@ -39,6 +39,8 @@ import pytest
 from hypothesis import Phase, settings
 from operators import Mutant, c_mutants, candidates, mutant, operators
 
+from modtok_cli.core.backend import SOURCES, sources
+
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "mutants"
 DATA, CONTEXTS, DURATIONS = WORK / "contexts", WORK / "contexts.db", WORK / "durations.jsonl"
@@ -241,11 +243,9 @@ def compiled(tree: Path) -> str | None:
     core = tree / "modtok_cli/core"
     for old in core.glob("libmodtok*.so"):
         old.unlink()
-    names = sorted(path.stem for path in (core / "src/pretokenizers").glob("*.c"))
-    listed = "-DMT_PRETOKENIZERS=" + " ".join(f"X({name})" for name in names)
     flags = "-std=c11 -O1 -shared -fPIC -fvisibility=hidden -msse4.2 -mpopcnt -ffp-contract=off -w"
-    sources = sorted(map(str, (core / "src").rglob("*.c")))
-    command = ["cc", *flags.split(), listed, *sources, "-lm", "-o", core / "libmodtok.so"]
+    of_tree = [each.replace(str(SOURCES), str(core / "src")) for each in sources()]
+    command = ["cc", *flags.split(), *of_tree, "-lm", "-o", core / "libmodtok.so"]
     made = subprocess.run(command, capture_output=True, check=False)
     return None if made.returncode == 0 else "does not compile"
 
