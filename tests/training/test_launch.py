@@ -314,15 +314,22 @@ def test_a_rank_that_ends_with_an_error_ends_the_others(
     assert found.ended[failed] == []
 
 
-def test_ranks_hear_of_each_other_and_a_silent_one_is_named(three: Any) -> None:
+@pytest.mark.parametrize(
+    ("silent", "reporter", "said"),
+    [(2, 0, "rank 2 has not answered for 60 s"), (0, 1, "rank 0 has ended")],
+)
+def test_ranks_hear_of_each_other_and_a_silent_one_is_named(
+    three: Any, monkeypatch: pytest.MonkeyPatch, silent: int, reporter: int, said: str
+) -> None:
     found, held = three(), Event()
     found.pass_seconds(100)
     assert found.ended == [[], [], []]
-    found.silent, found.dogs[2].reached = 2, lambda: int(held.wait(600))
+    monkeypatch.setattr(watchdog, "_GOODBYE_SECONDS", 0.2)
+    found.silent, found.dogs[silent].reached = silent, lambda: int(held.wait(600))
     found.pass_seconds(100)
-    assert found.ended[0].event.wait(600)
+    assert found.ended[reporter].event.wait(600)
     held.set()
-    assert found.ended[0] == [("rank 2 has not answered for 60 s", True)]
+    assert found.ended[reporter] == [(said, True)]
 
 
 def test_an_error_of_all_ranks_is_left_to_them(three: Any) -> None:

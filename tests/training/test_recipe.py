@@ -45,6 +45,7 @@ def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:
         ("[schedule]\nsteps = 0", r"\[schedule\] steps: expected at least 1"),
         ('[schedule]\nlr = "x"', r"\[schedule\] lr: expected a number, got 'x'"),
         ("[schedule]\nlr = true", r"\[schedule\] lr: expected a number, got True"),
+        ("[data]\nlangs = ['fi', 3]", r"\[data\] langs: expected a list of languages, got"),
     ],
 )
 def test_invalid_recipes(tmp_path: Path, text: str, message: str) -> None:
