@@ -647,6 +647,7 @@ def test_accepted_tokens_are_those_of_speculative_decoding(
     tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By transformers, with the cut draft; its text is the text without a draft."""
+    monkeypatch.setattr("modtok_cli.model.draft.tokens.PROMPTS", 6)
     target, near, data = tmp_path / "model", tmp_path / "near", tmp_path / "data"
     build(target, family)
     shutil.copytree(target, near)
@@ -658,7 +659,8 @@ def test_accepted_tokens_are_those_of_speculative_decoding(
     sample_text(data, "fi", folder="parallel")
     rows = modtok.draft_coverage(target, "fi", data=data, test=data, draft=near)
     lists = tmp_path / "list.json"
-    shares = set()
+    shares: set[float] = set()
+    alone: dict[str, list[int]] = {}
     for row in rows:
         ids = modtok.tokens(target, "fi", data=data, size=row["draft_rows"])
         lists.write_text(json.dumps(ids))
@@ -669,17 +671,17 @@ def test_accepted_tokens_are_those_of_speculative_decoding(
         run = Assisted(AutoModelForCausalLM.from_pretrained(target), open_draft(tmp_path / "cut"))
         library = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
         begin = library.encode("").ids[:1]  # <s>, which transformers puts before a text
-        lines = (data / "fi.txt").read_text("utf-8").splitlines()[:20]
+        lines = (data / "fi.txt").read_text("utf-8").splitlines()[:6]
         for line in lines:
             text = library.encode(line, add_special_tokens=False).ids
             prompt = [*begin, *text[: min(32, len(text) // 2)]]
-            assert run.text(prompt, monkeypatch, assistant_model=run.draft) == run.text(
-                prompt, monkeypatch
-            )
+            if line not in alone:
+                alone[line] = run.text(prompt, monkeypatch)
+            assert run.text(prompt, monkeypatch, assistant_model=run.draft) == alone[line]
         accepted, drafted = map(sum, zip(*run.rounds, strict=True))
         assert row["accepted"] == by_file["accepted"] == accepted / drafted
         assert row["rounds"] == len(run.rounds)
-        assert row["tokens_per_round"] == 1 + accepted / len(run.rounds)
+        assert row["tokens_per_round"] == pytest.approx(1 + accepted / len(run.rounds))
         shares.add(row["accepted"])
     by_language, sizes = tables(rows)[1:]
     assert by_language[0] == "Tokens of a round with drafts of N rows"

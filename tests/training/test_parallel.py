@@ -152,7 +152,7 @@ def numbers(line: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-STEPS = 20
+STEPS = 12
 CASES = (
     Case(1, 1, "joint", "step", update="dense"),
     Case(2, 2, "sub:2", "micro", tied=True, staged=True),
