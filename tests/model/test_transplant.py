@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from helpers.external_models import build
+from helpers.external_models import FAMILIES, SMALL, build, save_tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.model.architecture.token_rows import PEFT
 from modtok_cli.model.hf.fit_outputs import FitText, first_only, logit_offsets
 from modtok_cli.model.hf.model_files import framed
@@ -171,6 +172,36 @@ def test_special_tokens_keep_their_meaning(french: str, tmp_path: Path) -> None:
         assert begins[0] == begins[1]
     assert (places[1] / "LICENSE").is_file()
     assert not (places[1] / "tokenizer.model").exists()
+
+
+def test_the_end_of_text_has_a_name(tmp_path: Path) -> None:
+    """The first special token may be another one; Unigram's is the unknown one."""
+    old = build(tmp_path / "model")
+    bpe_seq(["fi"], data=SAMPLE / "data", output=tmp_path / "fi", k=300, default_specials=False,
+            specials=["<|x|>", "<|endoftext|>"], references=False)  # fmt: skip
+    transplant(old, f"{tmp_path / 'fi'}@fi", output=tmp_path / "new")
+    before, after = (load_file(path / "model.safetensors") for path in (old, tmp_path / "new"))
+    for name, index in (("model.embed_tokens.weight", 1), ("lm_head.weight", 2)):
+        assert torch.equal(after[name][1], before[name][index])
+        torch.testing.assert_close(after[name][0], before[name].mean(0))
+
+
+def test_a_vocabulary_of_a_part_for_text(french: str, tmp_path: Path) -> None:
+    import transformers
+
+    old, eyes = tmp_path / "model", {"hidden_size": 16, "intermediate_size": 16, "image_size": 28}
+    shape = {**SMALL, **FAMILIES["Gemma3Text"]}
+    config = transformers.Gemma3Config(
+        text_config=transformers.Gemma3TextConfig(**shape).to_dict(),
+        vision_config={**eyes, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 14},
+    )
+    transformers.Gemma3ForConditionalGeneration(config).save_pretrained(old)
+    save_tokenizer(old, "characters")
+    report = transplant(old, french, output=tmp_path / "new")
+    part = orjson.loads((tmp_path / "new" / "config.json").read_bytes())["text_config"]
+    assert part["vocab_size"] == sum(report.tokens.values())
+    made = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "new")
+    assert len(made.get_input_embeddings().weight) == part["vocab_size"]
 
 
 def test_what_transplant_refuses(workspace: Path, french: str, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,9 +49,11 @@ from modtok_cli.model.hf.model_files import (
     write_object,
 )
 from modtok_cli.model.hf.peft_settings import is_output, write_peft
+from modtok_cli.model.hf.token_tensors import size_fields
 from modtok_cli.model.hf.weight_files import FLOATS, NewTensor, overwrite, rewrite
 from modtok_cli.model.parameters import HfModel
 from modtok_cli.text.reading import Reading
+from modtok_cli.tokenizer.adopted.adopt import end_among
 from modtok_cli.tokenizer.adopted.file_ids import check_ids
 from modtok_cli.tokenizer.adopted.restrict import with_places
 from modtok_cli.tokenizer.adopted.segmenter import Library
@@ -212,23 +215,21 @@ class _Transplant:
         self.path, self.new = path, new
         self.source = source = ModelDirectory(path)
         check_complete(source)
-        if type(size := source.configs[CONFIG].get("vocab_size")) is not int:
+        if not size_fields(source.config, source.vocab_size):
             raise ModtokError(
-                f"field 'vocab_size' is {size!r}, expected a whole number",
+                "field 'vocab_size' is missing",
                 where=path / CONFIG,
-                remedy="only text models are supported",
+                remedy=f"set it to {source.vocab_size}",
             )
         self.settings = source.tokenizer_config
         found = spelling(source, new.segmenter)
         self.new_of = _new_ids(found)
         self.extra = self._extra_tokens()
-        first = len(new.vocabulary)
+        first, end = len(new.vocabulary), end_among(new.vocabulary.specials)
         self.new_of |= {index: first + place for place, index in enumerate(self.extra.values())}
         old = [*self.extra.values()]
         self.spellings = {
-            kind: _with_extra(
-                with_end(source, found, 0, kind) if new.vocabulary.specials else found, old
-            )
+            kind: _with_extra(found if end is None else with_end(source, found, end, kind), old)
             for kind in ("input", "output")
         }
 
@@ -424,8 +425,8 @@ class _Transplant:
 
     def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = with_ids(config, self.new_of.get)
-        if "vocab_size" in result:
-            result["vocab_size"] = self.size
+        for (*path, key), _ in size_fields(config, self.source.vocab_size).items():
+            reduce(getitem, path, result)[key] = self.size
         return result
 
     def _tokenizer(self) -> bytes:

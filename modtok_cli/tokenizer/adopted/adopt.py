@@ -51,6 +51,11 @@ ADOPTED_MARKS = "marks"
 _CONFIG_LIMIT = 1 << 26
 
 
+def end_among(specials: Sequence[str]) -> int | None:
+    """The place of the token between documents in a list of special tokens; None without one."""
+    return next((specials.index(text) for text in END_OF_TEXT if text in specials), None)
+
+
 def read_tokenizer_file(source: FilePath, progress: Progress = SILENT) -> TokenizerFile:
     """The tokenizer of a file, or of the directory of a model, without tokens without a row.
 

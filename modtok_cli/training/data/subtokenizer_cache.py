@@ -11,7 +11,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError, missing
-from modtok_cli.tokenizer.adopted.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.tokenizer.adopted.adopt import ADOPTED_END, END_OF_TEXT, end_among
 from modtok_cli.tokenizer.adopted.segmenter import ModularLibrary
 from modtok_cli.tokenizer.modular_directory import is_modular
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
@@ -131,12 +131,11 @@ def _end_of_text(tokenizer: ModularTokenizer, where: str) -> int:
                 remedy="adopt it again with --end-of-text TOKEN",
             )
         return index
-    specials = tokenizer.vocabulary.specials
-    ids = [specials.index(text) for text in END_OF_TEXT if text in specials]
-    if not ids:
+    end = end_among(tokenizer.vocabulary.specials)
+    if end is None:
         raise ModtokError(
             "has no end-of-text token",
             where=where,
             remedy=f"train the tokenizer again with --special '{END_OF_TEXT[0]}'",
         )
-    return ids[0]
+    return end
