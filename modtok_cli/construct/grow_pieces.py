@@ -125,7 +125,7 @@ def _proposed(
     learned = learn_unigram(language, _table(words), size, [UNKNOWN], progress=progress)
     pieces = [piece.decode().replace(" ", SPACE) for piece in learned.pieces()]
     found = dict(zip(pieces, learned.scores[learned.first :].tolist(), strict=True))
-    if not _spells_all(file):  # the trainer leaves out rare characters
+    if file.unknown is None and not _spells_all(file):  # the trainer leaves out rare characters
         found = dict.fromkeys(sorted(set().union(*words)), min(old.values())) | found
     return {piece: score for piece, score in found.items() if piece not in file.ids}
 

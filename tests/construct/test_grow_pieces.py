@@ -113,7 +113,7 @@ def test_an_unknown_token_for_a_whole_word_is_no_measure(tmp_path: Path) -> None
     ids = [index for each in held for index in each.ids]
     [row] = report.lines
     assert row["unknown_before"] == round(ids.count(0) / len(ids), 3) > 0.3
-    assert "unknown_whole" not in row
+    assert row.get("unknown_whole", 0) < 0.01
     assert row["tokens_per_word_before"] < row["tokens_per_word_whole"]
     [line] = [each for each in progress.warnings if "tokens per word" in each]
     assert f"{row['unknown_before']:.1%} of its tokens in the old file are the unknown" in line
@@ -182,10 +182,11 @@ def test_characters_that_the_file_lacks_are_its_first_pieces(k: int, tmp_path: P
     if k == NEW:
         assert all(len(piece) == 1 for piece in pieces)
     else:
-        assert {char for char, _ in lacking} <= {*pieces}
+        lost = sum(n for char, n in lacking if char not in pieces)
+        assert lost < 0.001 * len(text)
         assert any(len(piece) > 2 for piece in pieces)
-    warnings = [each for each in progress.warnings if "have no token" in each]
-    assert [each.startswith("el: ") for each in warnings] == [True] * (k == NEW)
+    [warning] = [each for each in progress.warnings if "have no token" in each]
+    assert warning.startswith("el: ")
 
 
 def test_bytes_spell_characters_so_that_longer_pieces_go_first(tmp_path: Path) -> None:
