@@ -26,7 +26,7 @@ from modtok_cli.corpus.build_plan import (
     is_unfinished,
     make_plan,
 )
-from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report, read_report
+from modtok_cli.corpus.build_report import REPORT, CorpusReport, load_report, read_report, summary
 from modtok_cli.corpus.executors import (
     Executor,
     ExecutorOptions,
@@ -229,10 +229,13 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     output = report.output
     present = {row["language"] for row in report.languages}
     if not present:
+        most = max(summary(report), key=lambda row: row["pages"], default=None)
+        why = f"; {most['pages']:,} are {most['reason']} ({most['step']})" if most else ""
         raise ModtokError(
-            "no page was kept",
+            f"no page was kept{why}",
             where=output,
-            remedy=f"{REPORT} in it lists the reasons; check --langs and the thresholds",
+            remedy=f"{REPORT} in it lists the reasons; check --min-characters, --langs and the "
+            "thresholds",
         )
     if without := [name for name in settings.languages or () if name not in present]:
         progress.warn(f"no page was kept in {', '.join(without)}; see {output / REPORT}")

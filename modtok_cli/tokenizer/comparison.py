@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.parameters import is_path
 from modtok_cli.base.public import public
+from modtok_cli.tokenizer.adopted.adopt import as_library
 from modtok_cli.tokenizer.containment import containment
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
 from modtok_cli.tokenizer.open import open_spec
@@ -115,13 +115,7 @@ def _alone(tokenizer: Comparable) -> Subtokenizer:
 def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) -> Comparable:
     """A modular tokenizer, or a single one with known merges or scores; opened unless it is."""
     opened = open_spec(tokenizer)
-    if not isinstance(opened, ModularTokenizer | Subtokenizer):
-        raise ModtokError(
-            "cannot check, search or compare this kind of tokenizer",
-            where=opened.name,
-            remedy="expected a modular directory, DIR@fr,en or a byte-level BPE tokenizer.json",
-        )
-    return opened
+    return opened if isinstance(opened, ModularTokenizer) else as_library(opened)
 
 
 def text_of(token: bytes) -> str:

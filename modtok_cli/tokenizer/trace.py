@@ -18,6 +18,7 @@ from modtok_cli.core.text import split
 from modtok_cli.tokenizer.comparison import text_of
 from modtok_cli.tokenizer.encoding.encoder import utf8
 from modtok_cli.tokenizer.modular_tokenizer import ModularTokenizer
+from modtok_cli.tokenizer.protocol import Tokenizer
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
 
 _NO_PAIR = (1 << 62, -1)
@@ -60,18 +61,24 @@ def trace(tokenizer: Subtokenizer, text: str) -> Iterator[dict[str, Any]]:
             yield {"word": word, "rank": rank, **row, "pieces": [tokens[each] for each in ids]}
 
 
-def token_owners(tokenizer: ModularTokenizer, pattern: str) -> Iterator[dict[str, Any]]:
+def token_owners(tokenizer: ModularTokenizer | Tokenizer, pattern: str) -> Iterator[dict[str, Any]]:
     """Tokens that match a regular expression, by id: rows with `id`, `token` and `languages`.
 
-    `token_owners(t, "^ the")` gives " the", " they", … with their languages. Invalid UTF-8 is
-    matched as U+FFFD.
+    `token_owners(t, "^ the")` gives " the", " they", … with their languages, of a modular
+    tokenizer. Invalid UTF-8 is matched as U+FFFD.
     """
     try:
-        expression = re.compile(pattern)
+        expression = re.compile(pattern, re.DOTALL)
     except re.error as error:
         raise UsageError(f"'{pattern}' is not a regular expression: {error}") from error
-    for index, token in enumerate(tokenizer.vocabulary.tokens()):
-        if expression.search(token.decode("utf-8", "replace")):
-            members = np.flatnonzero(tokenizer.token_membership[index])
-            languages = tuple(tokenizer.languages[i] for i in members)
-            yield {"id": index, "token": text_of(token), "languages": languages}
+    modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else None
+    bytes_of = modular.vocabulary.token_bytes if modular else tokenizer.token_bytes
+    for index in range(tokenizer.size):
+        token = bytes_of(index)
+        if not token or not expression.search(token.decode("utf-8", "replace")):
+            continue  # a gap between ids has no bytes
+        row: dict[str, Any] = {"id": index, "token": text_of(token)}
+        if modular:
+            members = np.flatnonzero(modular.token_membership[index])
+            row["languages"] = tuple(modular.languages[i] for i in members)
+        yield row

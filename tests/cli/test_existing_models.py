@@ -59,6 +59,8 @@ def test_a_list_on_a_terminal_is_summarized(
     assert re.search(rf"fr +{100 * share:.2f} *\n", err)
     assert "310 of " in err
     assert f", {library.decode(listed[-1])!r}\n" in err
+    _, _, err = here("tokens", "model", "--langs", "fr", "--size", "310", "-o", "fr.ids.txt")
+    assert f"wrote 310 ids to fr.ids.txt; they cover {share:.3f} of fr\n" in err
 
 
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:

@@ -53,13 +53,18 @@ def test_nsl_without_references_points_to_check(at, learned: Path) -> None:
 
 def test_inspect_shows_size_of_external_tokenizers(at, learned: Path) -> None:
     Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, "<unk>")).save(str(learned / "words.json"))
+    (learned / "characters.json").write_bytes(external_tokenizer("characters"))
     status, out, err = at("inspect", "-t", "words.json")
     assert status == 0, err
     (row,) = rows(out)
     assert (row["format"], row["tokens"]) == ("hugging_face", 2)
     found = {row["fault"]: row["count"] for row in rows(at("inspect", "words.json", "--check")[1])}
     assert (found["unreached"], found["missing bytes"], found["gaps"]) == (None, 256, 0)
+    (token,) = rows(at("inspect", "words.json", "--find", "^a")[1])
+    assert token == {"id": 0, "token": "a"}
     (learned / "bytes.json").write_bytes(external_tokenizer("byte-level"))
+    (verdict,) = rows(at("inspect", "characters.json", "bytes.json")[1])
+    assert verdict["relation"] == "different"
     never = [*range(0xC0, 0xC2), *range(0xF5, 0x100)]  # bytes that no text in UTF-8 has
     for options, count in (([], 3), (["--json"], len(never))):
         (row, *_) = rows(at("inspect", "bytes.json", "--check", *options)[1])

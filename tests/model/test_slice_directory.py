@@ -137,6 +137,8 @@ def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
         TokenSelection(keep=keep).ids(model)
     with pytest.raises(UsageError, match="no tokens selected"):
         TokenSelection().ids(model)
+    with pytest.raises(UsageError, match=r"none: does not exist; .*omit --langs: --text suffices"):
+        TokenSelection(("fr",), data=tmp_path / "none", texts=(DATA / "fr.txt",)).ids(model)
 
 
 def test_outputs_are_not_overwritten(whole: Path, tmp_path: Path) -> None:

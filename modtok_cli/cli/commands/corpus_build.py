@@ -36,7 +36,8 @@ def show(call: Call, json: Json = False) -> None:
     if wants_json(json):
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:
-        emit_rows(summary(report), DROPPED, title="Dropped", json=False)
+        if dropped := summary(report):
+            emit_rows(dropped, DROPPED, title="Dropped", json=False)
         emit_rows(report.languages, KEPT, title="Corpus", json=False, caption=str(report.output))
     if report.bad:
         first, number = report.bad[0], len(report.bad)

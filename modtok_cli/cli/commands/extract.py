@@ -97,5 +97,6 @@ def show(
     if output is None:
         emit_chunks([content_of(part)])
         return
-    call.say(f"wrote {output}")
+    kept = int(part.segmenter.needed.sum())
+    call.say(f"wrote {output}: {part.size:,} tokens, {kept:,} of them bytes and special tokens")
     emit_each([{"output": str(output), "bytes": output.stat().st_size}] if json else ())

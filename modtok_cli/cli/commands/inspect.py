@@ -65,7 +65,10 @@ Check = Annotated[
 ]
 Find = Annotated[
     str | None,
-    Option("List tokens that match a regular expression, with their languages.", metavar="PATTERN"),
+    Option(
+        "List tokens that match a regular expression (. for all), with their languages.",
+        metavar="PATTERN",
+    ),
 ]
 Merges = Annotated[
     str | None,
@@ -92,6 +95,8 @@ Merges = Annotated[
     # tokens that start with " über"; superwords
     modtok inspect --find '^ über'
     modtok inspect --find '[^ ] [^ ]'
+    # all tokens of any tokenizer, with their ids
+    modtok inspect llama3.tiktoken --find .
     # the merges that build a word in T and in the subset of Finnish
     modtok inspect --merges ' aikaisemmin'
     modtok inspect tokenizer@fi --merges ' aikaisemmin'
@@ -209,11 +214,11 @@ def show_check(spec: str, languages: Languages | None, *, json: bool) -> None:
 def show_tokens(spec: str, languages: Languages | None, pattern: str, *, json: bool) -> None:
     """Matching tokens, only of these languages or those of `DIR@fr,en`."""
     whole, named = open_whole(spec, languages)
-    if not isinstance(whole, ModularTokenizer):
-        raise UsageError("--find requires a modular directory", where=spec)
-    wanted = whole.resolve(named or whole.languages)
-    rows = [row for row in token_owners(whole, pattern) if wanted.intersection(row["languages"])]
-    emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
+    rows, columns = [*token_owners(whole, pattern)], TOKENS[:-1]
+    if isinstance(whole, ModularTokenizer):
+        wanted, columns = whole.resolve(named or whole.languages), TOKENS
+        rows = [row for row in rows if wanted.intersection(row["languages"])]
+    emit_rows(rows, columns, title=f"Tokens matching {pattern}", json=json)
 
 
 def show_merges(spec: str, languages: Languages | None, text: str, *, json: bool) -> None:

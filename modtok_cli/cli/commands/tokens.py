@@ -32,7 +32,8 @@ ListFormatName = Annotated[
 Sizes = Annotated[
     bool,
     Option(
-        "Instead of a list, measure the share of held-out text that lists of several sizes cover."
+        "Instead of a list, measure the share of held-out text that lists cover whose sizes are "
+        "powers of two."
     ),
 ]
 Test = Annotated[Path | None, options_of(draft_coverage)["test"]]
@@ -75,9 +76,11 @@ def show(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """The formats vllm, llama.cpp and openai are fields of a request; sglang is a file for
-    --speculative-token-map; eagle3 has d2t and t2d of EAGLE-3, gguf d2t for llama.cpp. speculators
-    and tensorrt-edge-llm are directories; rtp-llm is output_tokens.json of a checkpoint.
+    """Formats of requests that restrict the output: vllm, llama.cpp, openai.
+
+    Formats of drafts: sglang is a file for --speculative-token-map; eagle3 has d2t and t2d, gguf
+    has d2t for llama.cpp; speculators (for vLLM) and tensorrt-edge-llm are directories; rtp-llm is
+    output_tokens.json of a checkpoint; executorch maps rows to ids.
     """
     if sizes:
         _show_sizes(call, test, draft, plot, json)
@@ -116,7 +119,9 @@ def _write(call: Call, chosen: ListFormat, rows: int, output: Path | None) -> No
         call.say(f"wrote {output}: {', '.join(f'{name}{chosen.suffix}' for name in lists)}")
     elif output is not None:
         write_list(output, chosen.content(lists, rows))
-        call.say(f"wrote {len(lists):,} ids to {output}")
+        shares = getattr(lists, "coverage", {}).items()
+        covers = ", ".join(f"{share:.3f} of {name}" for name, share in shares)
+        call.say(f"wrote {len(lists):,} ids to {output}{covers and f'; they cover {covers}'}")
     elif chosen.suffix == ".txt" and not wants_json(False):  # a terminal, and an id on each line
         _summarize(call, lists)
     else:

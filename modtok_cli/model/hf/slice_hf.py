@@ -9,6 +9,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError, missing
+from modtok_cli.base.files import is_there
 from modtok_cli.base.hub import name_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.model.architecture.complete import check_complete
@@ -90,6 +91,9 @@ class TokenSelection:
             )
         file, found = model.file, list[CountedText]()
         if self.languages and self.tokenizer is None:
+            if self.texts and not is_there(self.data):
+                remedy = "name the text of --langs with --data, or omit --langs: --text suffices"
+                raise missing(self.data, remedy)
             files = language_files(self.data, self.languages, reading, progress=progress)
             counts = count_languages(
                 files, pretokenizer=file.pretokenizer, reading=reading, progress=progress
