@@ -230,7 +230,7 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     present = {row["language"] for row in report.languages}
     if not present:
         most = max(summary(report), key=lambda row: row["pages"], default=None)
-        why = f"; {most['pages']:,} are {most['reason']} ({most['step']})" if most else ""
+        why = f" ({most['pages']:,}: {most['reason']})" if most else ""
         raise ModtokError(
             f"no page was kept{why}",
             where=output,

@@ -155,8 +155,9 @@ def fetch_tasks(
     root = Path(output or "tasks")
     check_directory(root)
     if not hub_tasks.reachable():
-        kinds = dict.fromkeys("sum" if task in SUMMARIES else task for task in tasks)
-        layouts = "; ".join(LAYOUTS[kind].split("; modtok eval fetch")[0] for kind in kinds)
+        named = {task: LAYOUTS["sum"].replace("DIR/sum", f"DIR/{task}") for task in SUMMARIES}
+        wanted = ((named | LAYOUTS)[task].split("; modtok eval fetch")[0] for task in tasks)
+        layouts = "; ".join(dict.fromkeys(wanted))
         raise ModtokError("the hub cannot be reached", remedy=layouts)
     fetched = Fetched()
     there = 0

@@ -62,7 +62,8 @@ def collect(workspace: Path, progress: Progress) -> Contents:
         raise ModtokError(
             "nothing to report: found no tokenizer, no run, and no rows in results/",
             where=workspace,
-            remedy="measure in it: modtok nsl fr.txt keeps its rows in results/",
+            remedy="measure in it: modtok nsl fr.txt keeps its rows in results/; files of other "
+            "rows, as of benchmarks/, are not read",
         )
     return Contents(tokenizers, runs, results)
 

@@ -40,7 +40,7 @@ def test_the_report_is_read_first_and_compares_both_models(model: Path, here: An
     assert "Size of the weights" in out
     assert f"Text in 400 of {PADDED} rows" in out
     assert "bits/byte before" in out
-    assert "unknown" in out
+    assert "some.txt: identified as fr" in err
 
 
 def test_a_list_on_a_terminal_is_summarized(

@@ -93,7 +93,9 @@ def test_languages_without_pages_are_reported(tmp_path: Path) -> None:
     corpus_build(languages=["fi", "en"], **call)
     assert said.warnings == [f"no page was kept in en; see {output}/corpus.json"]
     for force in (True, False):
-        with pytest.raises(ModtokError, match=r"data: no page was kept; .*--min-characters"):
+        with pytest.raises(
+            ModtokError, match=r"kept \(3: other language\); .*check min_characters"
+        ):
             corpus_build(languages=["en"], force=force, **call)
     assert load_report(output).dropped[-1]["reason"] == "other language"
 

@@ -158,14 +158,14 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
 
 
-@pytest.mark.parametrize("tasks", [["mt"], ["mcq", "sum"]])
+@pytest.mark.parametrize("tasks", [["mt"], ["mcq", "sum"], ["xlsum"]])
 def test_missing_network_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[str]
 ) -> None:
     monkeypatch.setattr(hub, "reachable", lambda: False)
     with pytest.raises(ModtokError, match="the hub cannot be reached") as told:
         fetch(tasks, ["en"], tmp_path)
-    for task in ("mcq", "mt", "sum"):
+    for task in ("mcq", "mt", "sum", "xlsum"):
         assert (f"DIR/{task}/" in str(told.value)) == (task in tasks)
     assert "\n" not in str(told.value)
     assert list(tmp_path.iterdir()) == []

@@ -137,7 +137,7 @@ PICTURES: dict[str, Chart] = {
     ),
     "logarithmic": Dots(
         "Cost", "s", list("abcdefghijklmnopqr"),
-        {f"T{i}": {"abcdefghijklmnopqr"[2 * i]: Mark(4.0**i)} for i in range(9)},
+        {f"T{i}": {"abcdefghijklmnopqr"[2 * i]: Mark(5.0**i)} for i in range(9)},
     ),
     "curves": Curves(
         "Size", "steps", "bits", {"": {"a": [(1, 0.24), (3, 0.43)], "b": [(2, 0.3)]}}

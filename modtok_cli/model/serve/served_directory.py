@@ -76,7 +76,7 @@ def served_run(
         part = RunPart(
             (FULL, None), tokenizer=source.tokenizer_path, step=source.step, dtype=wanted
         )
-        sliced(run, part, whole)
+        sliced(run, part, whole, progress=progress)
         for file in whole.iterdir():
             file.rename(beside / file.name)
         whole.rmdir()
