@@ -82,6 +82,7 @@ def figure(
                     axis.errorbar(means, lines, xerr=bars, linestyle="", **look)
             if curves:
                 axis.set(xlabel=AXES.get(x, x), ylabel=title)
+                axis.xaxis.get_major_locator().set_params(integer=True)
                 if len(keys) < 12:
                     axis.set_xticks(sorted(keys))
             else:

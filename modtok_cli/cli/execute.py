@@ -18,7 +18,7 @@ from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.extras import missing_package
-from modtok_cli.base.files import denied
+from modtok_cli.base.files import denied, is_there
 from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.base.public import ModtokWarning
@@ -220,7 +220,11 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
         return "a command is missing"
     if message.startswith("Got unexpected extra"):
         argument = _IN_BRACKETS.search(message)
-        return f"unexpected argument: {argument[1]}" if argument else message
+        if argument is None:
+            return message
+        takes = any("--data" in param.opts for param in error.ctx.command.params)
+        hint = f"; give text with --data {argument[1]}" if takes and is_there(argument[1]) else ""
+        return f"unexpected argument: {argument[1]}{hint}"
     return message
 
 

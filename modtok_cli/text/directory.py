@@ -60,6 +60,7 @@ class Directory:
         self._others: set[str | None] = set()  # splits that are read of languages without train
         self._removed: set[str] = set()
         self._unread: set[Path] = set()
+        self._about: set[str] = set()
 
     def reads(self, file: Path) -> bool:
         """Return whether a file is text, and not the description of others."""
@@ -75,6 +76,8 @@ class Directory:
         for file in self._files(entry):
             if self.reads(file) and file.is_file():
                 files.append(file)
+            elif _ABOUT.fullmatch(file.name):
+                self._about.add(file.name)
             elif file.name not in _DESCRIBING:
                 self._unread.add(file)
         return sorted(files)
@@ -123,6 +126,9 @@ class Directory:
                 f"{self.root}: left out, since a filter removed this text: "
                 + _listed(sorted(self._removed))
             )
+        if self._about:
+            names = ", ".join(sorted(self._about))
+            progress.note(f"{self.root}: left out, since it describes the text: {names}")
         if self._unread:
             progress.warn(
                 f"{self.root}: left out, since these names are not those of text: "

@@ -410,4 +410,6 @@ def test_what_changes_in_held_out_lines_is_told(languages: str, texts: str, tmp_
     lost = [~np.isin(line, rest.ids) for line in ids]
     row = report.rows()[-1]
     assert 0 < row["changed_lines"] == np.mean([line.any() for line in lost])
+    card = (report.output / "README.md").read_text("utf-8")
+    assert f"choose the tokens {row['changed_lines']:.0%} have other ids" in card
     assert row["changed_tokens"] == pytest.approx(np.concatenate(lost).mean())

@@ -208,6 +208,7 @@ class ModelDirectory(HfDirectory):
         verify: bool = True,
         languages: Sequence[str] = (),
         made: str = "",
+        measured: str = "",
         progress: Progress = SILENT,
     ) -> VocabularySlice:
         """Write the model of the tokens `ids`, and of the indispensable ones, to `output`.
@@ -218,7 +219,8 @@ class ModelDirectory(HfDirectory):
         Args:
             verify: load the result and compare its logits with the model's; without it, a model
                 that transformers does not open is sliced by the names of its tables.
-            languages, made: for the card: languages of the tokens, and the command.
+            languages, made, measured: for the card: languages of the tokens, the command, and a
+                sentence about its effect on text.
         """
         self.warn(progress)
         needed = self.indispensable()
@@ -263,7 +265,8 @@ class ModelDirectory(HfDirectory):
             card = Card(
                 title=f"{name} for {in_words(languages)}" if languages else f"A part of {name}",
                 about=f"The model {name} with {len(ids):,} of its {self.vocab_size:,} tokens. For "
-                "these tokens it has the logits of the whole model; other text takes more tokens.",
+                f"these tokens it has the logits of the whole model; other text takes more tokens. "
+                f"{measured}".rstrip(),
                 languages=languages,
                 load=LOAD,
                 made=made,

@@ -201,16 +201,20 @@ def slice_directory(
     model = ModelDirectory(path)
     check_complete(model)
     texts = selection.counted(model, reading, progress)
-    ids = selection.ids_of(model, texts)
+    ids, shares = selection.ids_of(model, texts), selection.changed(model, texts)
+    measured = shares and (
+        f"Of documents that did not choose the tokens {shares['changed_lines']:.0%} have other "
+        f"ids than in the whole model, {shares['changed_tokens']:.1%} of their tokens."
+    )
     written = model.slice(
         ids,
         output,
         verify=verify,
         languages=selection.languages,
         made=selection.command(path),
+        measured=measured or "",
         progress=progress,
     )
-    shares = selection.changed(model, texts)
     written = replace(written, fields={**written.fields, **shares})
     if written.left_out:
         progress.note(f"not copied: {', '.join(written.left_out)}")
