@@ -13,7 +13,7 @@ from helpers.processes import python
 from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.input_pages import decode, find_files, read_pages
-from modtok_cli.corpus.sandbox import EXTRACTORS, Failed, Sandbox, clean
+from modtok_cli.corpus.sandbox import EXTRACTORS, Extractor, Failed, Sandbox, clean
 from modtok_cli.corpus.warc import Bad, Page
 
 RUSSIAN = "Привет, мир. Это простой текст на русском языке, довольно длинный, чтобы его узнать."
@@ -55,23 +55,23 @@ CODE = "def f(x):\n    return [x]"
 ITEMS = "<ul><li>first item<li>second</ul>"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_main_text_with_one_paragraph_per_line(language: str) -> None:
-    """Of two pages of one process the second is whole, though it has the same paragraphs."""
-    text = paragraphs(language)[:5]
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+def test_main_text_with_one_paragraph_per_line(extractor: Extractor) -> None:
+    """Of pages of one process each is whole, though it has the same paragraphs."""
     extra = f"<pre>{CODE}</pre>{ITEMS}<table><tr><td>a<td>b<tr><td>c<td>d</table>"
-    comments = f'<div id="comments"><p>{paragraphs(language)[6]}</p></div>'
-    html = page(text, extra=extra).decode().replace("</main>", f"</main>{comments}")
-    for extractor in EXTRACTORS:
-        with Sandbox(extractor) as sandbox:
-            for _ in range(4):
+    with Sandbox(extractor) as sandbox:
+        for language in [*LANGUAGES] * 2:
+            text = paragraphs(language)[:5]
+            comments = f'<div id="comments"><p>{paragraphs(language)[6]}</p></div>'
+            html = page(text, extra=extra).decode().replace("</main>", f"</main>{comments}")
+            for _ in range(2):
                 lines = sandbox.main_text(html).split("\n")
-                assert lines[:5] == text, extractor
-                assert lines[5:7] == CODE.split("\n"), extractor
+                assert lines[:5] == text, language
+                assert lines[5:7] == CODE.split("\n"), language
                 assert [line.removeprefix("- ") for line in lines[7:-2]] in (
                     ["first item", "second"],
                     [],  # resiliparse takes lists of few words for menus
-                ), extractor
+                ), language
                 assert [re.findall(r"\w", line) for line in lines[-2:]] == [["a", "b"], ["c", "d"]]
 
 
