@@ -129,8 +129,8 @@ def check(
     without spaces between words have no tokens per word.
 
     The language of a text comes from `language`, its documents, or its file name (fi.txt); else
-    the references of the tokenizer identify it. A text of unknown language is compared with the
-    mean.
+    py3langid or the references of the tokenizer identify it. A text of unknown language is
+    compared with the mean.
 
     Returns:
         One row per language, text and tokenizer, languages with the largest excess first:
