@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.external_models import build
+from helpers.said import Said
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.execute import run as run_command
@@ -41,6 +42,7 @@ from modtok_cli.model.serve.served_languages import (
     admit,
     texts_of,
 )
+from modtok_cli.model.slice import write
 from modtok_cli.tokenizer.adopted.adopt import adopt
 
 transformers = pytest.importorskip("transformers")
@@ -73,13 +75,17 @@ def test_a_directory_of_a_run_is_the_whole_model(run: Path, directory: Path) -> 
     assert torch.allclose(model(ids).logits, whole.logits(ids), atol=1e-5)
 
 
-def test_a_directory_is_kept_while_the_weights_are_these(run: Path, tmp_path: Path) -> None:
-    place = tmp_path / "it"
+def test_a_directory_is_kept_while_the_weights_are_these(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, heard = tmp_path / "it", Said()
+    monkeypatch.setattr(write, "warn_of_other_ids", lambda output, progress: progress.warn("odd"))
     first = served_run(run, place, step=4).stat().st_ino
     assert served_run(run, place, step=4).stat().st_ino == first
     with pytest.raises(UsageError, match=r"already exists; .*--force"):
         served_run(run, place)
-    assert served_run(run, place, force=True).stat().st_ino != first
+    assert served_run(run, place, force=True, progress=heard).stat().st_ino != first
+    assert heard.warnings == ["odd"]
     assert served_run(run, place, dtype="bfloat16", force=True) == place
     assert dtype_of(place) == "bfloat16"
     (tmp_path / "other").mkdir()
