@@ -60,12 +60,14 @@ def test_expectation_is_algorithm_1(
     pieces = vocabulary(tokens)
     probabilities = random_probabilities(pieces, seed)
     counts = WordCounts.from_pairs(words.items(), UNIGRAM)
-    expected, likelihood = Expectation(pieces, [counts])(probabilities)
+    expectation = Expectation(pieces, [counts])
     slow, slow_likelihood = forward_backward(
         list(words.items()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()
     )
-    np.testing.assert_allclose(expected, slow, rtol=1e-9, atol=1e-300)
-    assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
+    for _ in range(2):  # the second time with the scale that the first one found
+        expected, likelihood = expectation(probabilities)
+        np.testing.assert_allclose(expected, slow, rtol=1e-9, atol=1e-300)
+        assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
 
 
 TEXT = (
@@ -84,19 +86,6 @@ def real() -> tuple[LearnedPieces, WordCounts]:
         for j in range(i + 1, min(len(w), i + 7) + 1)
     } - {b"", "é".encode(), "न".encode()}
     return vocabulary(sorted(tokens)), counts
-
-
-def test_expectation_on_real_words_is_algorithm_1() -> None:
-    pieces, counts = real()
-    probabilities = random_probabilities(pieces, 1)
-    expectation = Expectation(pieces, [counts])
-    slow, slow_likelihood = forward_backward(
-        list(counts.pairs()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()
-    )
-    for _ in range(2):  # the second time with the scale that the first one found
-        expected, likelihood = expectation(probabilities)
-        np.testing.assert_allclose(expected, slow, rtol=1e-9, atol=1e-250)
-        assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
 
 
 def test_words_beyond_the_range_of_floats() -> None:
