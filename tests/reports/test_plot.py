@@ -225,6 +225,21 @@ def test_findings_count_languages_of_every_tokenizer() -> None:
     )
 
 
+def test_a_finding_has_no_mean_over_two_texts_in_one_language() -> None:
+    rows = [
+        {"tokenizer": "a", "language": language, "text": text, "nsl": nsl}
+        for language, text, nsl in (("en", "x/en", 1.0), ("fi", "x/fi", 2.0), ("fi", "y/fi", 6.0))
+    ]
+    title = kinds()["nsl"].title
+    assert kinds()["nsl"].finding(rows) == (
+        f"{title}, on x: a has a mean NSL of 1.500 over 2 languages; its worst is Finnish with "
+        f"2.000. {title}, on y: a has a mean NSL of 6.000 over 1 language; its worst is Finnish "
+        "with 6.000."
+    )
+    rows[2]["text"] = "x/fi.old"
+    assert f"{title}, on x/fi.old: a has a mean NSL of 6.000" in str(kinds()["nsl"].finding(rows))
+
+
 def test_tables_name_languages_in_the_order_of_names() -> None:
     table = language_table(measured(t={"de": 1, "el": 2, "en": 3}), "nsl", "t")
     assert [row[0] for row in table.rows] == ["English", "German", "Greek", "mean"]

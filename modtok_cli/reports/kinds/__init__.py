@@ -7,6 +7,7 @@ report, add one; nothing else names it.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import PurePath
 from statistics import fmean
 
 from modtok_cli.base.plugins import modules_of
@@ -60,16 +61,20 @@ class RowKind:
         return all(name in row for name in self.fields)
 
     def finding(self, rows: Sequence[Row]) -> str | None:
-        """A sentence with the best tokenizer and its worst language; None without a measure.
+        """Sentences with the best tokenizer and its worst language; None without a measure.
 
-        Only languages count that were measured with every tokenizer.
+        Only languages count that were measured with every tokenizer. If a language has several
+        texts, there is a sentence for each folder of texts, or for each text.
         """
         if self.sentence is not None:
             return self.sentence(rows)
         if self.measure is None:
             return None
-        key, name = self.measure
-        those = [row for row in self.ranked(rows) if row.get(key) is not None]
+        those = [row for row in self.ranked(rows) if row.get(self.measure[0]) is not None]
+        found = [self._best(part, on, *self.measure) for on, part in _one_text_each(those)]
+        return " ".join(filter(None, found)) or None
+
+    def _best(self, those: Sequence[Row], on: str, key: str, name: str) -> str | None:
         common = common_languages(those, key)
         if not common:
             return None
@@ -80,7 +85,7 @@ class RowKind:
         least = f"{means[best]:.3f}"
         what = f"the lowest mean {name}, {least}" if len(means) > 1 else f"a mean {name} of {least}"
         sentence = (
-            f"{self.title}: {names[best]} has {what} over "
+            f"{self.title}{on}: {names[best]} has {what} over "
             f"{len(common)} language{'s' if len(common) > 1 else ''}"
         )
         if self.compares_languages:
@@ -88,6 +93,25 @@ class RowKind:
             sentence += f"; its worst is {display_name(worst['language'])} with {worst[key]:.3f}"
         others = f" {names[highest]} has the highest, {means[highest]:.3f}."
         return f"{sentence}.{others if len(means) > 1 else ''}"
+
+
+def _one_text_each(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """(suffix of a title, rows): all rows, or groups in which each language has one text.
+
+    >>> texts = [("en", "new/en.txt"), ("fi", "new/fi.txt"), ("fi", "old/fi.txt")]
+    >>> rows = [{"language": language, "text": text} for language, text in texts]
+    >>> [(on, len(group)) for on, group in _one_text_each(rows)]
+    [(', on new', 2), (', on old', 1)]
+    """
+    placed = [(row["language"], PurePath(str(row.get("text"))), row) for row in rows]
+    texts = {(language, text) for language, text, _ in placed}
+    if len({language for language, _ in texts}) == len(texts):
+        return [("", list(rows))]
+    folders = len({(language, text.parent) for language, text in texts}) == len(texts)
+    groups: dict[str, list[Row]] = {}
+    for _, text, row in placed:
+        groups.setdefault(f", on {text.parent if folders else text}", []).append(row)
+    return list(groups.items())
 
 
 @cache
