@@ -202,15 +202,21 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
             return f"unknown option {error.option_name}; use {meant}"
         others = _commands_with(error.option_name, every())
         if 0 < len(others) < 4:
-            return f"unknown option {error.option_name} here; {', '.join(others)} has it"
+            have = "has" if len(others) == 1 else "have"
+            return f"unknown option {error.option_name} here; {', '.join(others)} {have} it"
         params = error.ctx.command.get_params(error.ctx)
         flags = [flag for param in params for flag in (*param.opts, *param.secondary_opts)]
-        return f"unknown option {error.option_name}{_perhaps(error.option_name, flags)}"
+        hint = _perhaps(error.option_name, flags)
+        if not hint and any(param.metavar == "ARGUMENT" for param in params):  # modtok serve
+            hint = f"; give options of vLLM after --, as in: -- {error.option_name}"
+        return f"unknown option {error.option_name}{hint}"
     if kind == "BadOptionUsage":
         lacks = "requires" in message
         return f"{error.option_name} {'needs a value' if lacks else 'takes no value'}"
     if kind == "MissingParameter":
-        return f"{_name(error.param)} is missing"
+        is_argument = error.param.param_type_name == "argument"
+        what = f": {error.param.help.rstrip('.')}" if is_argument and error.param.help else ""
+        return f"{_name(error.param)} is missing{what}"
     if message.startswith("No such command"):
         name = message.removeprefix("No such command ").partition(". Did you mean ")[0][1:-1]
         if name in MEANT:

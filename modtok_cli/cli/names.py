@@ -50,6 +50,12 @@ MEANT_OPTIONS = {
     "--learning-rate": ("--lr RATE",),
     "--epochs": ("--steps N",),
     "--max-new-tokens": ("--max-tokens N",),
+    "-o": ("--name NAME", "--runs DIR"),
+    "--output": ("--name NAME", "--runs DIR"),
+    "--input": ("TEXT as an argument", "PAGES as an argument", "--data PATH"),
+    "--model": ("MODEL as an argument", "MODEL_OR_TEXT as an argument"),
+    "--num-fewshot": ("--shots N",),
+    "--num_fewshot": ("--shots N",),
 }
 """Option that a command may have, by what other commands or programs call it."""
 

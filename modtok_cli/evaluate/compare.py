@@ -98,7 +98,8 @@ def compare(
         ),
     ],
     second: Annotated[
-        parameters.FilePath, Option("Second system, of the same kind.", argument=True, metavar="B")
+        parameters.FilePath,
+        Option("Second system: another model, or another such file.", argument=True, metavar="B"),
     ],
     *,
     tasks: Tasks = None,
