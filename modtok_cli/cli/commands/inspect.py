@@ -142,7 +142,8 @@ def show(
     if check:
         show_check(tokenizer, langs, json=json)
     elif find is not None:
-        show_tokens(tokenizer, langs, find, json=json)
+        if not show_tokens(tokenizer, langs, find, json=json):
+            call.say(f"no token matches {find}")
     elif merges is not None:
         show_merges(tokenizer, langs, merges, json=json)
     else:
@@ -211,14 +212,15 @@ def show_check(spec: str, languages: Languages | None, *, json: bool) -> None:
         raise ModtokError(said(odd), where=spec, remedy="make it again from the original file")
 
 
-def show_tokens(spec: str, languages: Languages | None, pattern: str, *, json: bool) -> None:
-    """Matching tokens, only of these languages or those of `DIR@fr,en`."""
+def show_tokens(spec: str, languages: Languages | None, pattern: str, *, json: bool) -> int:
+    """Show matching tokens, only of these languages or those of `DIR@fr,en`; returns how many."""
     whole, named = open_whole(spec, languages)
     rows, columns = [*token_owners(whole, pattern)], TOKENS[:-1]
     if isinstance(whole, ModularTokenizer):
         wanted, columns = whole.resolve(named or whole.languages), TOKENS
         rows = [row for row in rows if wanted.intersection(row["languages"])]
     emit_rows(rows, columns, title=f"Tokens matching {pattern}", json=json)
+    return len(rows)
 
 
 def show_merges(spec: str, languages: Languages | None, text: str, *, json: bool) -> None:
