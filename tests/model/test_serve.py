@@ -105,6 +105,8 @@ def test_what_vllm_does_not_serve_here_is_refused_first(tmp_path: Path) -> None:
 def test_a_model_is_served_with_its_adopted_tokenizer(tmp_path: Path) -> None:
     model, adopted = build(tmp_path / "whole", "Llama", "byte-level"), tmp_path / "adopted"
     adopt(model, ["en", "fr"], data=SAMPLE / "parallel").save(adopted)
+    with pytest.raises(UsageError, match="has no language 'xx'"):
+        served_model(model, adopted, tmp_path / "served", default="xx")
     place = served_model(model, adopted, tmp_path / "served")
     config = orjson.loads((place / "config.json").read_bytes())
     before = orjson.loads((model / "config.json").read_bytes())
@@ -123,6 +125,9 @@ def test_a_model_is_served_with_its_adopted_tokenizer(tmp_path: Path) -> None:
 
 def test_the_command_of_vllm(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "served"
+    with pytest.raises(UsageError, match="has no language 'xx'"):
+        serve(run, languages="xx", output=place, prepare=True)
+    assert not place.exists()
     command = serve(run, ["--seed", "1"], languages="fr,en", output=place, prepare=True)
     assert command[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", str(place)]
     assert command[-2:] == ["--seed", "1"]

@@ -108,22 +108,29 @@ def serve(
     if not prepare:
         _check_vllm()
     path, where, place = Path(model), optional_path(tokenizer), optional_path(output)
-    kind = _kind(path)
+    kind, chosen = _kind(path), optional_languages(languages)
+    default = ",".join(chosen or ())
     if kind == SERVED:
         place = path
     elif kind == MODEL:
         if where is None or place is None:
             as_in = f"as in: modtok serve {path} -t adopted -o served"
             raise UsageError("a model needs -t and -o", where=path, remedy=as_in)
-        served_model(path, where, place, force=force, progress=progress)
+        served_model(path, where, place, default=default, force=force, progress=progress)
     else:
         place = served_run(
-            path, place, tokenizer=where, step=step, dtype=dtype, force=force, progress=progress
+            path,
+            place,
+            tokenizer=where,
+            step=step,
+            dtype=dtype,
+            default=default,
+            force=force,
+            progress=progress,
         )
     # As it was given, not the target of a link.
     name = path.name if path.is_symlink() else model_name(path)
-    chosen = optional_languages(languages)
-    served = ServedLanguages.of(place, ",".join(chosen or ()))  # an unknown language is an error
+    served = ServedLanguages.of(place, default)  # an unknown language is an error
     if chosen is None and served.default != AUTO:
         progress.note("no references: requests that name no languages use the whole vocabulary")
     settings = {KEY: served.default} | ({OFFLOAD: True} if offload else {})

@@ -21,7 +21,7 @@ from modtok_cli.model.architecture.stored_model import CONFIG, LARGEST, HfDirect
 from modtok_cli.model.hf.model_files import check_output, write_object
 from modtok_cli.model.hf.slice_hf import TokenSelection
 from modtok_cli.model.serve.plugin import PREFIX
-from modtok_cli.model.serve.served_languages import TOKENIZER
+from modtok_cli.model.serve.served_languages import TOKENIZER, ServedLanguages
 from modtok_cli.model.vocabularies import FULL
 from modtok_cli.tokenizer.modular_directory import is_modular
 
@@ -49,15 +49,17 @@ def served_run(
     tokenizer: Path | None = None,
     step: int | None = None,
     dtype: str | None = None,
+    default: str = "",
     force: bool = False,
     progress: Progress = SILENT,
 ) -> Path:
     """Write the directory of a run; one of these weights is kept.
 
     By default it is the run's own `serve`, which is replaced when it has other weights.
+    `default`: languages of requests that name none, which are checked before anything is written.
 
     Raises:
-        UsageError: not a run, or another output exists.
+        UsageError: not a run, an unknown language, or another output exists.
         ModtokError: the run is damaged.
     """
     from modtok_cli.model.slice.run_source import open_run
@@ -70,6 +72,8 @@ def served_run(
     if is_served(output) and _has(output, source, wanted):
         return output
     check_output(output, _MARK, force=force or output == own, kind="served directory")
+    if default:
+        ServedLanguages.with_tokenizer(source.tokenizer_path, source.languages, default)
     progress.note(f"writing {output}")
     with atomic_directory(output) as beside:
         whole = beside / "whole"
@@ -98,14 +102,21 @@ def _has(output: Path, source: RunSource, dtype: str) -> bool:
 
 
 def served_model(
-    model: Path, tokenizer: Path, output: Path, *, force: bool = False, progress: Progress = SILENT
+    model: Path,
+    tokenizer: Path,
+    output: Path,
+    *,
+    default: str = "",
+    force: bool = False,
+    progress: Progress = SILENT,
 ) -> Path:
     """Write the directory of a Hugging Face model with its adopted tokenizer.
 
     Neither has tokens without a row: an id of one in a prompt would stop vLLM's engine.
+    `default` is as in `served_run`.
 
     Raises:
-        UsageError: the tokenizer is not the model's, or the output exists.
+        UsageError: the tokenizer is not the model's, an unknown language, or the output exists.
     """
     from modtok_cli.model.architecture.complete import check_complete
     from modtok_cli.model.hf.model_directory import ModelDirectory
@@ -120,6 +131,8 @@ def served_model(
             where=tokenizer,
             remedy=f"make one: modtok adopt {model}",
         )
+    if default:
+        ServedLanguages.with_tokenizer(tokenizer, default=default)
     directory.warn(progress)
     with atomic_directory(output) as beside:
         if directory.without_row:

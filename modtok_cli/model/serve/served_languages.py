@@ -93,9 +93,20 @@ class ServedLanguages:
         """
         from modtok_cli.model.slice.slice_directory import read_facts  # torch
 
-        home = directory / TOKENIZER
+        own = read_facts(directory).inputs if (directory / FACTS).is_file() else ()
+        return cls.with_tokenizer(directory / TOKENIZER, own, default)
+
+    @classmethod
+    def with_tokenizer(
+        cls, home: Path, languages: Sequence[str] = (), default: str = ""
+    ) -> ServedLanguages:
+        """The languages of a modular directory, by default all of them.
+
+        Raises:
+            UsageError, ModtokError: as `of`.
+        """
         tokenizer = ModularTokenizer.load(home)
-        own = read_facts(directory).inputs if (directory / FACTS).is_file() else tokenizer.languages
+        own = languages or tokenizer.languages
         has = (home / "references").is_dir()
         return cls(tokenizer, own, routing_references(home, own) if has else {}, default)
 
