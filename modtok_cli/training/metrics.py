@@ -243,7 +243,7 @@ class Status:
         step, now, _ = self._recent[-1]
         text = f"step {step:,}/{self._steps:,}, {self}"
         first, then, _ = self._recent[0]
-        if step > first:
-            left = round((now - then) / (step - first) * (self._steps - step))
+        rate = (now - then) / (step - first) if step > first else 0.0
+        if left := round(rate * (self._steps - step)):  # not "0:00:00" of quick or last steps
             text += f", {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
         return text

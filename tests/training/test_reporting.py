@@ -110,7 +110,11 @@ def test_status_by_hand() -> None:
             expected = "loss 3.214, lr 2.90e-03, 2,000 tokens/s, MFU 50.0%"
             assert str(status) == expected
             assert status.with_progress == f"step 3/1,000, {expected}, 0:08:18 left"
+        if step == 1:
+            assert not status.with_progress.endswith("left")
     assert str(status) == "loss 3.214, lr 2.90e-03, 2,000 tokens/s"
+    status.add({**line, "step": 1000}, 500)
+    assert not status.with_progress.endswith("left")
     prompts = {**line, "loss": LanguageSums([], torch.device("cpu")).figures([0.0, 0.0])[0]}
     status.add(prompts, 12.5)
     assert str(status).startswith("no token in the loss, lr ")  # "loss nan" looks like divergence
