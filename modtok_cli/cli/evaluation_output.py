@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = parse_columns(
     "task, language=lang, metric, value=score:score, low=from:score, high=to:score, n:int, "
-    "shots:int, normalization=norm, infer"
+    "shots, normalization=norm, infer"
 )
 Examples = Annotated[
     Path | None,

@@ -16,6 +16,7 @@ that do not fit the context are dropped, the first ones first.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
@@ -404,6 +405,9 @@ def generate_set(
         "tokens": sum(output.tokens for output in outputs),
     }
     _note_dropped(builder, model.context, models.progress)
+    if builder.facts["shots_dropped"]:
+        used = round(fmean(prompt.shots for prompt in prompts), 1)
+        builder.shots = int(used) if used.is_integer() else used
     if isinstance(settings, TranslationSettings):
         _add_corpus_scores(builder, target, texts, tests, lowercase=settings.lowercase)
     for metric in rows[0]:

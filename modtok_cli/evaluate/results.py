@@ -80,7 +80,8 @@ class Result:
         value: from 0 to 100.
         low, high: 95% interval, None if there is none.
         n: number of examples.
-        shots: number of few-shot examples.
+        shots: number of few-shot examples in a prompt, the mean of the prompts if mt or sum
+            dropped some.
         normalization: divisor of likelihoods ("characters", …) or how texts are compared; "none".
         infer: inference mode, as --infer names it.
         signature: what the score depends on, see `evaluation_signature`.
@@ -95,7 +96,7 @@ class Result:
     low: float | None
     high: float | None
     n: int
-    shots: int
+    shots: float
     normalization: str
     infer: str
     signature: str
@@ -167,7 +168,7 @@ class ResultBuilder:
     task: str
     language: str
     n: int
-    shots: int
+    shots: float
     infer: str
     signature: str
     model: Mapping[str, Any]
@@ -287,9 +288,10 @@ def evaluation_signature(
 ) -> str:
     """Return the signature of scores: `mt|lang:en-fr|data:…|shots:5|infer:…|…|modtok:…`.
 
-    `data` is the digest of the examples and shots, `model` the digest `Models.signed`. `settings`
-    follow, then the versions of `packages`, which can change scores. All of it is known before
-    anything is evaluated; `of_metric` adds what differs between the metrics.
+    `data` is the digest of the examples and shots, `shots` their number before any are dropped,
+    `model` the digest `Models.signed`. `settings` follow, then the versions of `packages`, which
+    can change scores. All of it is known before anything is evaluated; `of_metric` adds what
+    differs between the metrics.
     """
     fields = {"lang": language, "data": data, "shots": shots, "infer": infer, **model, **settings}
     for package in packages:

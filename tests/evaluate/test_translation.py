@@ -218,5 +218,7 @@ def test_dropped_shots_are_reported(few_steps: Path) -> None:
     heard = Said()
     more = {"max_tokens": 60, "limit": 2, "progress": heard}
     found = evaluate_mt(few_steps, "en-fr", data=TASKS, **more)
-    assert found.results[0].facts["shots_dropped"] > 0
+    (result, *_), used = found.results, [row["shots"] for row in found.examples]
+    assert result.facts["shots_dropped"] == 10 - sum(used) > 0
+    assert result.shots == sum(used) / 2
     assert any("shots were dropped" in note for note in heard.notes)
