@@ -58,6 +58,7 @@ MODES = {
 _ALONE = ", ".join(name for name, mode in MODES.items() if not mode.of_pairs)
 _OF_PAIRS = ", ".join(name for name, mode in MODES.items() if mode.of_pairs)
 _REMEDY = f"use {_ALONE}, or languages such as en,fr"
+_OF_TASKS = "use its languages, or --infer full"
 INFER = f"Inference vocabulary: {_ALONE}, or languages such as en,fr."
 HELP = f"{INFER} For pairs also {_OF_PAIRS}. Repeatable."
 """The help of `--infer`."""
@@ -101,22 +102,25 @@ def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) 
     'fr|en'
     """
     if mode not in MODES:
-        return Infer(_subset([part.strip() for part in mode.split(",")], languages, mode))
+        return Infer(_subset([part.strip() for part in mode.split(",")], languages, mode, None))
     chosen = MODES[mode]
     if chosen.of_pairs and len(own) < 2:
         raise UsageError(
             f"{mode!r} needs a source and a target language", where="--infer", remedy=_REMEDY
         )
     inputs, outputs = chosen.inputs(own), chosen.outputs(own)
-    reading = inputs if isinstance(inputs, str) else _subset(inputs, languages, mode)
-    writing = _subset(outputs, languages, mode) if outputs else ()
+    option = "--pairs" if len(own) > 1 else "--langs"
+    reading = inputs if isinstance(inputs, str) else _subset(inputs, languages, mode, option)
+    writing = _subset(outputs, languages, mode, option) if outputs else ()
     if not writing or writing == reading:
         return Infer(reading)
     return Infer(reading, writing, crossed=reading != FULL)
 
 
-def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[str, ...]:
-    """Return `names` in the run's order."""
+def _subset(
+    names: Sequence[str], languages: Sequence[str], mode: str, option: str | None
+) -> tuple[str, ...]:
+    """Return `names` in the run's order; `option` has named them, None if the mode has."""
     chosen: set[str] = set()
     for name in names:
         chosen.update(those := matching(name, languages))
@@ -126,8 +130,8 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
             )
             raise UsageError(
                 f"{what}: the model has {','.join(languages)}",
-                where="--infer" if name in map(str.strip, mode.split(",")) else None,
-                remedy=_REMEDY,
+                where=option or "--infer",
+                remedy=_OF_TASKS if option else _REMEDY,
             )
     return tuple(name for name in languages if name in chosen)
 
