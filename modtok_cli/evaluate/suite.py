@@ -182,12 +182,12 @@ def _suite(data: Any, allowed: tuple[str, ...]) -> Suite:
     unknown = sorted(str(name) for name in data if name not in allowed)
     if unknown:
         raise ValueError(f"unknown field {unknown[0]!r}")
-    for name in ("task", "prompt", "normalization"):
+    for name in ("task", "prompt"):
         if not isinstance(data[name], str) or not data[name]:
             raise ValueError(f"{name!r} must be a string")
     if type(data["shots"]) is not int or data["shots"] < 0:
         raise ValueError("'shots' must be an integer of 0 or more")
-    if data["normalization"] not in METRICS:
+    if data.get("normalization") not in tuple(METRICS):
         raise ValueError(f"'normalization' must be one of {', '.join(METRICS)}")
     for name in ("title", "about"):
         if not isinstance(data.get(name, ""), str):
