@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.models import Models
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.questions import McqSettings
@@ -50,7 +51,10 @@ def run_external_tasks(
     from modtok_cli.evaluate.lm import ModtokLM
 
     evaluation, model = Evaluation(), models.of(infer)
-    tasks = find_tasks(names, include=include, allow_code=settings.allow_code, shots=settings.shots)
+    tasks = find_tasks(
+        names, include=include, allow_code=settings.allow_code, shots=settings.shots,
+        progress=models.progress,
+    )  # fmt: skip
     for name, task in tasks.items():
         lm = ModtokLM(
             model,
@@ -223,6 +227,7 @@ def find_tasks(
     include: Path | None = None,
     allow_code: bool = False,
     shots: int | None = None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Return tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
 
@@ -234,7 +239,9 @@ def find_tasks(
     with _quiet(), nullcontext() if allow_code else _without_code():
         folder = [str(include)] if include is not None else None
         manager = TaskManager(include_path=folder, include_defaults=False)
-        if any(name not in manager.all_tasks for name in names):
+        if others := [name for name in names if name not in manager.all_tasks]:
+            where = "lm-eval's index of tasks, which can take a minute to read"
+            progress.note(f"looking for {', '.join(others)} in {where}")
             manager = _all_tasks(include, allow_code)
         unknown = [name for name in names if name not in manager.all_tasks]
         if unknown:

@@ -14,6 +14,7 @@ from huggingface_hub import constants
 from jinja2.exceptions import SecurityError
 
 from helpers.questions import by_hand
+from helpers.said import Said
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_lines
 from modtok_cli.evaluate import harness, hub_tasks
@@ -87,6 +88,15 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             f'dataset_kwargs: {{data_files: {{test: "{file}"}}}}\n{body}'
         )
     return folder
+
+
+def test_the_index_of_lm_eval_is_announced_before_it_is_read(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Said()
+    monkeypatch.setattr(harness, "_all_tasks", lambda *_: pytest.fail(heard.notes[0]))
+    with pytest.raises(pytest.fail.Exception, match=r"^looking for other in lm-eval's index"):
+        harness.find_tasks(["write_fr", "other"], include=include, progress=heard)
 
 
 def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
