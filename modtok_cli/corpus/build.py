@@ -224,11 +224,18 @@ def _checked(report: CorpusReport, settings: BuildSettings, progress: Progress) 
     """Check that something was kept, and warn about languages without a page.
 
     Raises:
-        ModtokError: no page was kept.
+        ModtokError: no page was kept, or none could be read.
     """
     output = report.output
     present = {row["language"] for row in report.languages}
     if not present:
+        bad = [row for row in report.dropped if row["reason"].startswith("bad record: ")]
+        if report.bad and len(bad) == len(report.dropped):
+            raise ModtokError(
+                f"no page was read: {report.bad[0]['reason']}",
+                where=report.bad[0]["source"],
+                remedy=f"check the format of the file; {output / REPORT} lists bad records",
+            )
         most = max(summary(report), key=lambda row: row["pages"], default=None)
         why = f" ({most['pages']:,}: {most['reason']})" if most else ""
         raise ModtokError(

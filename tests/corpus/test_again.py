@@ -100,6 +100,13 @@ def test_languages_without_pages_are_reported(tmp_path: Path) -> None:
     assert load_report(output).dropped[-1]["reason"] == "other language"
 
 
+def test_a_file_without_a_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bin.warc.gz").write_bytes(bytes(range(128, 256)) * 20)
+    said = r"bin\.warc\.gz:0: no page was read: no WARC record; check the format of the file; "
+    with pytest.raises(ModtokError, match=said):
+        corpus_build([tmp_path / "bin.warc.gz"], output=tmp_path / "data", workers=1)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
 def test_name_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"p\xe4ge.txt")
