@@ -10,7 +10,7 @@ WikiLingua ("source", "target"), lists of sentences or sections, and WikiLingua'
 space, because a line end terminates an example of the prompt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,22 @@ _NAMES = (("document", "summary"), ("source", "target"))
 
 
 class Documents(SplitFiles):
-    """Sets in `data` or `data`/sum.
+    """Sets in `data` or `data`/sum; an error names the files of the first of `languages`.
 
     Attributes:
         path: directory of the files.
     """
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, languages: Iterable[str] = ("fr",)) -> None:
         inside = data / "sum"
         self.path = inside if inside.is_dir() else data
         super().__init__(self.path)
         if not self.languages:
+            layout = LAYOUT.replace("/fr.", f"/{next(iter(languages))}.")
             if not self.path.is_dir():
-                raise missing(self.path, LAYOUT)
-            raise ModtokError("no documents", where=self.path, remedy=LAYOUT)
+                raise missing(self.path, layout, "is a file; a directory of .jsonl files is read")
+            said = "no file LANG.jsonl (also .gz or .zst), and no others are read"
+            raise ModtokError(said, where=self.path, remedy=layout)
 
     def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """Return (few-shot examples, documents to score) of a language."""

@@ -139,7 +139,7 @@ def summarize(
 ) -> Evaluation:
     """Summarize the documents in `data`, see `evaluate.evaluate_sum`."""
     vocabularies = vocabularies_of(models.source, settings.infer, languages)
-    documents = Documents(data)
+    documents = Documents(data, vocabularies)
     sets, skipped = {}, []
     # All files are read before generation starts, so that an invalid row is found immediately.
     for language, infer in vocabularies.items():

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.evaluate import evaluate_sum
 from modtok_cli.evaluate.generation import TASKS, encode, pieces_of, prompt_limit, prompt_of
 from modtok_cli.evaluate.models import Models
@@ -94,6 +95,17 @@ def test_languages_without_documents_are_listed(few_steps: Path, data: Path) -> 
     for wrong in (["de"], ["fr", "fr"]):
         with pytest.raises(UsageError):
             evaluate_sum(few_steps, wrong, data=data, **settings)
+
+
+def test_what_is_not_read_is_refused_with_files_of_the_language(tmp_path: Path) -> None:
+    (tmp_path / "de.tsv").write_text("Text\tSumme\n")
+    wanted = r"; provide documents as DIR/sum/de\.jsonl and DIR/sum/de\.train\.jsonl, "
+    with pytest.raises(
+        ModtokError, match=f"LANG.jsonl .also .gz or .zst., and no others are read{wanted}"
+    ):
+        Documents(tmp_path, ["de"])
+    with pytest.raises(UsageError, match=f"is a file; a directory of .jsonl files is read{wanted}"):
+        Documents(tmp_path / "de.tsv", ["de"])
 
 
 # --- ROUGE ---
