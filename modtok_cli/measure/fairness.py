@@ -32,7 +32,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Basis, Usage, merge_only, ratio, tried, usage
-from modtok_cli.text.languages import the_one
+from modtok_cli.text.languages import matching, the_one
 from modtok_cli.text.reading import Reading
 from modtok_cli.tokenizer.parameters import AnyTokenizers, ReferenceDirectory
 from modtok_cli.tokenizer.subtokenizer import Subtokenizer
@@ -70,8 +70,8 @@ def fairness(
         One row of kind "language" per tokenizer and language (tokens, premium, per character, byte
         and word, NSL if there are references, tokens used), then one of kind "tokenizer" per
         tokenizer: mean, min, max, max/min and Gini, tokens relative to the first tokenizer,
-        vocabulary utilization and merge-only tokens, over the languages that all tokenizers have
-        (`languages`).
+        vocabulary utilization and merge-only tokens, over the languages measured with all
+        tokenizers (`languages`).
 
     Examples:
         >>> rows = modtok.fairness("tokenizer", ["parallel/en.txt", "parallel/fi.txt"])
@@ -101,6 +101,7 @@ def fairness(
     pivot = _pivot(pivot, by_language)
     check_aligned(by_language, pivot, progress)
     opened = with_each(opened, tokenizers, sorted(by_language), progress)
+    _warn_of_lacking(opened, list(by_language), progress)
     labels = list(dict.fromkeys(candidate.label for candidate in opened))
     basis = {text.language: Basis.of(text, reference_set) for text in by_language.values()}
     if reference_set is not None:
@@ -131,6 +132,21 @@ def fairness(
     return [row for lines in rows.values() for row in lines] + totals
 
 
+def _warn_of_lacking(
+    candidates: Sequence[Candidate], languages: Sequence[str], progress: Progress
+) -> None:
+    """Warn of languages that a tokenizer was not learned from: it is measured on them as well."""
+    for candidate in candidates:
+        tokenizer = candidate.tokenizer
+        known = tokenizer.languages if isinstance(tokenizer, Subtokenizer) else ()
+        asked = filter(candidate.fits, languages if known else ())
+        if lacking := [name for name in asked if not matching(name, known)]:
+            progress.warn(
+                f"{candidate.label} has no {', '.join(lacking)}; it is measured on this text with "
+                "the tokens of its languages"
+            )
+
+
 def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress) -> list[str]:
     """Languages that every tokenizer was measured on: summaries over other sets do not compare."""
     languages = list(dict.fromkeys(name for own in measured.values() for name in own))
@@ -139,8 +155,8 @@ def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress)
         progress.warn("the tokenizers have no language in common: no summary over languages")
     elif len(common) < len(languages):
         progress.warn(
-            f"the summary is over the {len(common)} of {len(languages)} languages that all "
-            f"tokenizers have: {', '.join(common)}"
+            f"the summary is over the {len(common)} of {len(languages)} languages measured with "
+            f"all tokenizers: {', '.join(common)}"
         )
     return common
 

@@ -42,7 +42,7 @@ def test_texts_in_unknown_languages(tmp_path: Path) -> None:
                     references=tmp_path)  # fmt: skip
 
 
-def test_summaries_are_over_the_languages_that_all_tokenizers_have(tmp_path: Path) -> None:
+def test_summaries_are_over_the_languages_measured_with_all_tokenizers(tmp_path: Path) -> None:
     """`tok@each` has no Swahili, so the summary of the other tokenizer must leave it out too."""
     bpe_seq(["en", "fi"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
     plain = write_plain(tmp_path / "plain.json", [])
@@ -55,9 +55,17 @@ def test_summaries_are_over_the_languages_that_all_tokenizers_have(tmp_path: Pat
     assert totals[1]["premium_max_language"] == "fi"
     lines = [row for row in rows if row["kind"] == "language" and row["tokenizer"] == plain]
     assert [row["language"] for row in lines] == ["en", "fi", "sw"]
-    title = "Over the 2 of 3 languages that all tokenizers have: en, fi"
+    title = "Over the 2 of 3 languages measured with all tokenizers: en, fi"
     assert summary_title(rows) == title
     assert any("summary is over the 2 of 3 languages" in line for line in said.warnings)
+    said = Silent()
+    rows = fairness(["tok", "tok@each"], texts[:2], progress=said)
+    assert said.warnings == []
+    rows = fairness(["tok", plain], texts, progress=said)
+    assert rows[-1]["languages"] == ["en", "fi", "sw"]
+    assert said.warnings[:1] == [
+        "tok has no sw; it is measured on this text with the tokens of its languages"
+    ]
 
 
 def test_tokenizers_without_a_common_language_have_no_summary(tmp_path: Path) -> None:

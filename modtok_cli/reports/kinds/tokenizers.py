@@ -167,14 +167,14 @@ def summary_title(rows: Sequence[Row]) -> str:
     >>> line = {"kind": "language", "language": "en"}
     >>> total = {"kind": "tokenizer", "languages": ["en"]}
     >>> summary_title([line, total]), summary_title([line, {**line, "language": "fi"}, total])
-    ('Over 1 language', 'Over the 1 of 2 languages that all tokenizers have: en')
+    ('Over 1 language', 'Over the 1 of 2 languages measured with all tokenizers: en')
     """
     present = languages_of([row for row in rows if row["kind"] == "language"])
     over = next((list(row["languages"]) for row in rows if row["kind"] == "tokenizer"), [])
     if len(over) == len(present):
         return f"Over {len(over)} language{'s' * (len(over) != 1)}"
     names = ", ".join(over)
-    return f"Over the {len(over)} of {len(present)} languages that all tokenizers have: {names}"
+    return f"Over the {len(over)} of {len(present)} languages measured with all tokenizers: {names}"
 
 
 FAIRNESS = RowKind(
