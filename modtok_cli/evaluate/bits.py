@@ -236,12 +236,15 @@ def _measure(
 
 
 def documents_of(text: Text, limit: int | None) -> list[str]:
-    """Return the first documents of a text."""
+    """Return the first documents of a text; not empty ones, which have no bits per byte."""
     if not text.documents:
         raise ModtokError(
             "contains word counts only", where=text.name, remedy="pass the text itself"
         )
-    return [each.decode() for each in text.documents[:limit]]
+    filled = [each for each in text.documents if each]
+    if not filled:
+        raise ModtokError("all documents are empty", where=text.name, remedy="pass other text")
+    return [each.decode() for each in filled[:limit]]
 
 
 def document_examples(

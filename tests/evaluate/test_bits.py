@@ -54,6 +54,10 @@ def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(ModtokError, match="no text in a language of the model, only in sw"):
         evaluate_bpb(few_steps, texts[2:])
+    # Empty documents are left out: a draw of the bootstrap with these alone would have no ratio.
+    (tmp_path / "lines.md").write_text(f"{LINES[0]}\n\n{LINES[1]}\n")
+    (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.md"], language="fr", limit=2).rows
+    assert (row["documents"], row["bytes"]) == (2, sum(len(line.encode()) for line in LINES[:2]))
     (tmp_path / "lines.txt").write_text(LINES[0] + "\n")
     (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.txt"], language="fr").rows
     assert (row["language"], row["low"]) == ("fr", None)  # one document: no interval
