@@ -231,10 +231,13 @@ def _selected(spec: object) -> UsageError:
 
 
 def _unknown(spec: str) -> UsageError:
+    """The error for a specification that names no file and no modular directory."""
     head, tail = split_spec(spec)
-    if tail is not None and Path(head).is_dir():
-        what = "the directory is not a modular tokenizer"
-        return UsageError(what, where=name_of(spec), remedy=KINDS)
+    if tail is not None and is_there(head):
+        open_tokenizer(head)  # refuses other files and directories
+        what = "is no modular directory, of which languages can be named"
+        remedy = f"make one: modtok adopt {name_of(head)} -o adopted"
+        return UsageError(what, where=name_of(head), remedy=remedy)
     if head == "tokenizer":  # of the workspace
         return absent(Path(head))
     return missing(spec, KINDS)

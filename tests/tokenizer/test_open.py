@@ -300,7 +300,11 @@ def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
         ("tokenizer", "no tokenizer in tokenizer/; learn one with modtok bpe-seq, or pass -t"),
         ("nowhere", "nowhere: does not exist"),
-        (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
+        (f"{tmp_path}@fr", f"{tmp_path}: the directory contains no tokenizer"),
+        (
+            f"{directory}/tokenizer.json@fi",
+            f"^{directory}/tokenizer.json: is no modular directory, .*: modtok adopt ",
+        ),
         (f"{directory}@", f"{directory}@ is empty; as in: {directory}@en,fi"),
         (f"{directory}@fi,,en", f"{directory}@'fi,,en' has an empty entry"),
         (f"{directory}@fi,fi", f"{directory}@ repeats 'fi'"),
