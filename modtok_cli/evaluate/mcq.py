@@ -177,17 +177,18 @@ def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite
                     what = f"there is no suite {base!r}, and {LETTERS} is for suites"
                     raise UsageError(what, where=name, remedy=f"use {', '.join(sorted(known))}")
                 known[name] = known[base].by_letter()
-        chosen = [known[name] for name in names if name in known]
-        return chosen, [name for name in names if name not in known]
-    if folder is None:
+    if folder is None and names is None:
         return list(known.values()), []
-    unknown = [name for name in present if name not in known]
-    if unknown:
+    unknown = [name for name in names or present if name in present and name not in known]
+    if unknown and folder is not None:
         raise ModtokError(
-            "unknown task without a description",
+            f"has no {TASK_FILE}, which describes a task",
             where=folder.path / unknown[0],
             remedy=f"add a {TASK_FILE}, see docs/evaluation.md",
         )
+    if names is not None:
+        chosen = [known[name] for name in names if name in known]
+        return chosen, [name for name in names if name not in known]
     return [suite for name, suite in known.items() if name in present], []
 
 

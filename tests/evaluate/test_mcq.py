@@ -265,6 +265,8 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
     lay_out(tmp_path, "mine", "fr", test=QUESTIONS["test"])
     with pytest.raises(ModtokError, match=r"mcq/mine: .*task\.yaml"):
         ask(few_steps, data)
+    with pytest.raises(ModtokError, match=r"mcq/mine: has no task\.yaml.*docs/evaluation\.md"):
+        ask(few_steps, data, tasks=("hellaswag", "mine"))
     (data / "mcq" / "mine" / "task.yaml").write_text(
         "task: other\nprompt: x\nshots: 0\nnormalization: none\n"
     )
