@@ -43,7 +43,9 @@ def evaluation_plan(config: Config, languages: int) -> str:
     tokens = times * texts * _tokens(config, config.evaluation.eval_bytes)
     share = _FORWARD * tokens / config.tokens
     each = f"up to {config.evaluation.eval_bytes:,} bytes of each of {texts} texts"
-    return f"{times:,} evaluations of {each}, about {share:.0%} of training's time"
+    return (
+        f"{times:,} evaluation{'s' * (times != 1)} of {each}, about {share:.0%} of training's time"
+    )
 
 
 def _texts(config: Config, languages: int) -> int:

@@ -134,6 +134,8 @@ def test_less_often_before_too_few_bytes() -> None:
 def test_the_plan_says_what_evaluation_takes() -> None:
     settings = RunSettings(steps=300)
     config = fitted(resolve(settings, gpu=False), settings, 3)
+    once = config.changed(eval_every=300)
+    assert evaluation_plan(once, 3).startswith("1 evaluation of up to 12,288 bytes")
     assert evaluation_plan(config, 3) == (
         "10 evaluations of up to 12,288 bytes of each of 3 texts, about 10% of training's time"
     )

@@ -313,7 +313,7 @@ def test_text_of_later_stages_counts(staged: RunSettings) -> None:
     said = Said()
     short = few.changed(steps=1, stages=({**later, "steps": 1},))
     times = ceil(600 / planned.config.evaluation.eval_every)
-    assert planned.evaluation.startswith(f"{times} evaluations of")
+    assert planned.evaluation.startswith(f"{times} evaluation")
     evaluated = {row["language"] for row in pretrain(short, progress=said).rows()}
     assert evaluated == {"el", "en", "fi", "fr"}
     assert any("bytes of each of 4 texts" in note for note in said.notes)
