@@ -20,7 +20,7 @@ from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounter, WordCounts, count_documents, merge_counts
 from modtok_cli.text.file_labels import label_of_path
 from modtok_cli.text.identify import identified
-from modtok_cli.text.languages import Label, canonical, shortened, the_one
+from modtok_cli.text.languages import Label, canonical, refuse_name, shortened, the_one
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
@@ -86,7 +86,10 @@ def load_texts(
 
     Raises:
         ModtokError: a source is missing, damaged or empty, or its language is unknown.
+        UsageError: `language` is a name, as French.
     """
+    if language is not None:
+        refuse_name(language)
     wanted = {BPE, *filter(None, pretokenizers)}
     if references is not None and references.languages:
         known = known or references.languages

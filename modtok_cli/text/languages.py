@@ -177,6 +177,20 @@ def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list
     return codes
 
 
+def refuse_name(language: str, flag: str = "--lang") -> None:
+    """Refuse the English name of a language where a code is expected.
+
+    Raises:
+        UsageError: `language` is a name, as French; the remedy is its code.
+    """
+    if Label.of(language).is_label:
+        return
+    for code, name in names().items():
+        if name.casefold() == language.casefold():
+            what = f"{language!r} is the name of a language, not its code"
+            raise UsageError(what, where=flag, remedy=f"use {flag} {code}")
+
+
 def optional_languages(
     languages: str | Iterable[str] | None, flag: str = "--langs"
 ) -> list[str] | None:

@@ -96,6 +96,8 @@ def test_language_without_reference(place: Path, tmp_path: Path) -> None:
         (tmp_path / f"{name}.txt").write_text("Das ist ein Haus.\n")
     with pytest.raises(ModtokError, match="no reference for language 'de'"):
         nsl([str(place)], [tmp_path / "de.txt"])
+    with pytest.raises(ModtokError, match=r"language: 'german' is the name .* use language de"):
+        nsl([str(place)], [tmp_path / "de.txt"], language="german")
     progress = Silent()
     rows = nsl([str(place), f"{place}@each"], [tmp_path], progress=progress)
     found = [(row["language"], row["nsl"] is None) for row in rows]
