@@ -385,8 +385,9 @@ def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Say what helps languages in which one tokenizer is poor or bad; None if there are none.
 
     >>> row = {"tokenizer": "a.json", "language": "fi", "name": "Finnish", "verdict": "bad"}
-    >>> hint([row])
-    'a.json: learn a tokenizer with Finnish: modtok bpe-seq --langs en,fi -k 24000'
+    >>> hint([{**row, "text": "fi.txt"}])
+    'a.json: learn a tokenizer with Finnish: modtok bpe-seq --langs en,fi --data DIR -k 24000; \
+or, if it is BPE, add Finnish: modtok bpe-seq --append fi -t a.json --data DIR -k 8000 -o NEW'
     """
     bad = {row["language"]: row["name"] for row in rows if row["verdict"] in ("poor", "bad")}
     if not bad:
@@ -406,10 +407,16 @@ def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
         "the language of the text" if code == UNKNOWN else name for code, name in bad.items()
     )
     codes = ["LANG" if code == UNKNOWN else code for code in bad]
+    texts = {row["text"] for row in rows}
+    data = f"--data {next(iter(texts)) if len(texts) == 1 and Path(*texts).is_dir() else 'DIR'}"
     if is_modular(Path(directory)):
         return (
             f"{tokenizer}: add {names}: modtok bpe-seq --append {','.join(codes)} "
-            f"-t {directory} -o NEW"
+            f"-t {directory} {data} -o NEW"
         )
     langs = ",".join(dict.fromkeys([BASE, *codes]))
-    return f"{tokenizer}: learn a tokenizer with {names}: modtok bpe-seq --langs {langs} -k 24000"
+    return (
+        f"{tokenizer}: learn a tokenizer with {names}: modtok bpe-seq --langs {langs} {data} "
+        f"-k 24000; or, if it is BPE, add {names}: modtok bpe-seq --append {','.join(codes)} "
+        f"-t {tokenizer} {data} -k 8000 -o NEW"
+    )

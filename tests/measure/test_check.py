@@ -53,7 +53,8 @@ def test_numbers_by_hand(place: Path, tmp_path: Path) -> None:
     own = "a monolingual tokenizer (k = 24,000)"
     assert row["reason"].startswith(f"about 7.0 times the tokens of {own}; 80% byte")
     assert row["reason"].endswith("changes 1 of 1 lines")  # the space in front
-    assert "modtok bpe-seq --langs en,el" in row["hint"]
+    assert "modtok bpe-seq --langs en,el --data DIR -k" in row["hint"]
+    assert f"--append el -t {place / 'bytes.json'} --data DIR -k 8000" in row["hint"]
 
 
 def test_unknown_tokens_lose_text(tmp_path: Path) -> None:
@@ -126,7 +127,9 @@ def test_worst_language_first_and_hint_names_them(place: Path) -> None:
     worst = [row["excess"] for row in rows if row["tokenizer"].endswith("bytes.json")]
     assert worst == sorted(worst, reverse=True)
     nepali = next(r for r in rows if r["language"] == "ne" and r["tokenizer"].endswith("tok"))
-    assert nepali["hint"].endswith(f"--append ne -t {place / 'tok'} -o NEW")
+    assert nepali["hint"].endswith(
+        f"--append ne -t {place / 'tok'} --data {SAMPLE / 'parallel'} -o NEW"
+    )
     finnish = next(r for r in rows if r["language"] == "fi" and r["tokenizer"].endswith("tok"))
     assert finnish["verdict"] == "poor"
     assert finnish["hint"].endswith("tok: learn it with a larger -k, or on more text")
