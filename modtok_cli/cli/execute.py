@@ -228,10 +228,21 @@ def _explain_usage(error: Any, every: Callable[[], Any]) -> str:
         argument = _IN_BRACKETS.search(message)
         if argument is None:
             return message
-        takes = any("--data" in param.opts for param in error.ctx.command.params)
-        hint = f"; give text with --data {argument[1]}" if takes and is_there(argument[1]) else ""
+        takes = {flag for param in error.ctx.command.params for flag in param.opts}
+        hint = ""
+        if is_there(argument[1]):
+            hint = f"; give text with --data {argument[1]}" if "--data" in takes else ""
+        elif "--langs" in takes and _are_languages(argument[1]):
+            hint = f"; give languages with --langs {argument[1]}"
         return f"unexpected argument: {argument[1]}{hint}"
     return message
+
+
+def _are_languages(text: str) -> bool:
+    from modtok_cli.text.language_codes import names
+    from modtok_cli.text.languages import Label
+
+    return all(Label.of(code).language in names() for code in text.split(","))
 
 
 def _commands_with(flag: str, root: Any) -> list[str]:

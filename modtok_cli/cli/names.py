@@ -44,6 +44,7 @@ MEANT_OPTIONS = {
     "--vocab_size": ("-k N", "--top N", "--size N"),
     "--data": ("--eval-data PATH",),
     "--text": ("TEXT as an argument", "--report TEXT", "--data PATH"),
+    "--csv": ("--json",),
     "--token-ids": ("--must-have LIST",),
     "--offload-rows": ("--offload",),
     "--langs": ("--lang LANG of a text or -t DIR@fr,en", "--pairs fr-en"),
