@@ -101,7 +101,9 @@ class Models:
             else:
                 vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)
                 with self.progress.task("loading the model", None, ""):
-                    model = model_of(self.source, vocabularies, self._dtype, self._device)
+                    model = model_of(
+                        self.source, vocabularies, self._dtype, self._device, self.progress
+                    )
             self._last = (infer, model)
         return self._last[1]
 

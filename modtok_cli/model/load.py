@@ -49,16 +49,20 @@ def open_model(
         return SliceSource(path)
     source = HfSource(path)
     source.directory.warn(progress)
-    if not source.languages:
-        progress.note(f"{name_of(path)} has no languages: its whole vocabulary is used")
     return source
 
 
 def model_of(
-    source: ModelSource, vocabularies: Vocabularies, dtype: torch.dtype, device: torch.device
+    source: ModelSource,
+    vocabularies: Vocabularies,
+    dtype: torch.dtype,
+    device: torch.device,
+    progress: Progress = SILENT,
 ) -> SlicedModel:
     """The model of an open source, with these vocabularies."""
     if isinstance(source, HfSource):
+        if not source.languages:
+            progress.note(f"{name_of(source.path)} has no languages: its whole vocabulary is used")
         return HfModel(source, dtype, device)
     return SlicedModel(source, vocabularies, source.backbone(dtype, device), dtype)
 
@@ -92,4 +96,5 @@ def load(
     """
     source = open_model(Path(path), tokenizer=tokenizer, step=step, progress=progress)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return model_of(source, source.vocabularies(inputs, outputs), dtype or source.dtype, where)
+    vocabularies = source.vocabularies(inputs, outputs)
+    return model_of(source, vocabularies, dtype or source.dtype, where, progress)

@@ -90,6 +90,10 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert here(*line.split())[0] == 0
     assert torch.load("fr.pt", weights_only=True) == ids
     assert here(*line.split())[0] == 2
+    _, _, err = here(*["tokens", "model", "--langs", "fr", "--format", "vllm", "-o", "vllm.json"])
+    assert "ids to vllm.json, allowed_token_ids of requests" in err
+    status, _, err = here(*["tokens", "model", "--langs", "fr", "--sizes", "--read", "vllm.json"])
+    assert (status, "vllm.json may be made of the held-out documents; --test" in err) == (0, True)
     few = here("tokens", "model", "--langs", "fr", "--top", "300")[1].splitlines()
     assert len(few) == 300
     for given in ("--top 300", "--coverage 0.9", "--data nowhere", "--field body"):
@@ -102,6 +106,8 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     status, out, err = here(*line.split())
     assert (status, len(out.splitlines())) == (0, 4)
     assert "no knee" in err
+    _, out, err = here(*line.split()[:-2], "--table")
+    assert (out + err).count("no knee") == 1
     assert Path("sizes.svg").stat().st_size > 0
 
 
@@ -141,7 +147,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --langs fr", "no output directory given"),
         ("slice model --must-have x --data y -o part", "no languages given: omit --data"),
         ("slice data --langs fr --from x -o part", "--from is for --append"),
-        ("generate model --langs fr hello", "is a model without languages"),
+        ("generate model --langs fr hello", "is a model with one vocabulary"),
         ("eval sum model --eval-data .", "has no languages; name them"),
         ("eval sum model --langs fr --infer fr --eval-data .", "is a model with one vocabulary"),
         ("slice model --in fr -o part", "--in is for runs and slices of runs, not"),
@@ -243,6 +249,10 @@ def test_a_slice_writes_text_and_is_evaluated(model: Path, here: Any) -> None:
     Path("modtok.toml").unlink()
     assert status == 0, err
     assert "part has no languages: its whole vocabulary is used" in err
+    _, _, refused = here("generate", "part", "Il était", "--langs", "fr")
+    assert "part: is a model with one vocabulary; leave --langs, --in, " in refused
+    assert "whole vocabulary" not in refused
+    assert "slice it first" not in refused
     assert "the model's vocabulary; " in err
     row = json.loads(out)
     assert (row["prompt"], row["languages"], row["tokens"]) == ("Il était", [], 4)

@@ -104,7 +104,7 @@ def test_a_sliced_and_a_saved_model(tmp_path: Path) -> None:
 
 def test_languages_are_refused(tmp_path: Path) -> None:
     path = build(tmp_path / "model", "Qwen2")
-    with pytest.raises(UsageError, match=r"is a model without languages; leave --langs, --in,"):
+    with pytest.raises(UsageError, match=r"is a model with one vocabulary; leave --langs, --in,"):
         load(path, ["fr"])
     with pytest.raises(UsageError, match="--step is for runs, not for Hug"):
         load(path, step=3)

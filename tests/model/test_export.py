@@ -217,7 +217,7 @@ def test_sentencepiece_merges(tmp_path: Path) -> None:
     save(tmp_path / "m", "mistral", kind="characters")
     report = export(tmp_path / "m", tmp_path / "m.gguf")
     assert (report.tokenizer, report.different) == ("llama", 0)
-    with pytest.raises(UsageError, match="is a model without languages"):
+    with pytest.raises(UsageError, match="is a model with one vocabulary"):
         export(tmp_path / "m", tmp_path / "x.gguf", languages=["fr"])
     fields, _ = read(tmp_path / "m.gguf")
     document = orjson.loads(external_tokenizer("characters"))

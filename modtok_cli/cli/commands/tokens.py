@@ -121,7 +121,8 @@ def _write(call: Call, chosen: ListFormat, rows: int, output: Path | None) -> No
         write_list(output, chosen.content(lists, rows))
         shares = getattr(lists, "coverage", {}).items()
         covers = ", ".join(f"{share:.3f} of {name}" for name, share in shares)
-        call.say(f"wrote {len(lists):,} ids to {output}{covers and f'; they cover {covers}'}")
+        use = chosen.use and f", {chosen.use}"
+        call.say(f"wrote {len(lists):,} ids to {output}{use}{covers and f'; they cover {covers}'}")
     elif chosen.suffix == ".txt" and not wants_json(False):  # a terminal, and an id on each line
         _summarize(call, lists)
     else:
@@ -160,5 +161,6 @@ def _show_sizes(
     )
     emit_tables(rows, tables(rows), json=json)
     if call.value("read") is None:
-        call.say(knee(rows))
+        if wants_json(json):  # else it is below the tables
+            call.say(knee(rows))
         emit_plot(call.say, plot, rows, "drafts")

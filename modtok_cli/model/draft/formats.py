@@ -41,12 +41,14 @@ class ListFormat:
             of the directory by name.
         has_rows: whether it says how many rows the model has, or which are not in the list.
         binary: whether it cannot be shown on a terminal.
+        use: where its file goes, as said when it is written.
     """
 
     suffix: str
     content: Callable[[Sequence[int], int], bytes | Mapping[str, bytes]]
     has_rows: bool = False
     binary: bool = False
+    use: str = ""
 
 
 def draft_map(ids: Sequence[int] | Int64Array, rows: int) -> tuple[Int64Array, BoolArray]:
@@ -144,7 +146,9 @@ FORMATS: Mapping[str, ListFormat] = {
     "ids": ListFormat(".txt", lambda ids, rows: b"".join(b"%d\n" % index for index in ids)),
     "json": ListFormat(".json", _json),
     "vllm": ListFormat(
-        ".json", lambda ids, rows: orjson.dumps({"allowed_token_ids": list(ids)}) + b"\n"
+        ".json",
+        lambda ids, rows: orjson.dumps({"allowed_token_ids": list(ids)}) + b"\n",
+        use="allowed_token_ids of requests",
     ),
     "llama.cpp": ListFormat(".json", _llama_cpp, has_rows=True),
     "openai": ListFormat(".json", _openai, has_rows=True),

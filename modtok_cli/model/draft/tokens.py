@@ -340,6 +340,10 @@ def draft_coverage(
         held = {name: counts for name, (counts, _) in others.items()}
     ranking = Ranking.of(vocabulary, kept, mix)
     given = None if read is None else _listed(path_of(read), vocabulary)
+    if read is not None and place is None:
+        progress.note(
+            f"{path_of(read)} may be made of the held-out documents; --test PATH has other text"
+        )
     if given is not None and len(given) < ranking.needed:
         raise UsageError(
             f"names {len(given):,} tokens; a list of this model has at least {ranking.needed:,}",

@@ -22,6 +22,7 @@ from modtok_cli.model.architecture.stored_model import (
 )
 from modtok_cli.model.generate.backbone import DTYPES
 from modtok_cli.model.generate.sliced_model import check_device_memory
+from modtok_cli.model.hf.model_directory import NAME
 from modtok_cli.model.source import OWN, ModelSource, Spoken, directory_digest
 from modtok_cli.model.vocabularies import FULL, Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.tokenizer.adopted.segmenter import Library
@@ -172,12 +173,11 @@ class HfSource(ModelSource):
         own = self.languages
         for side in (inputs, outputs):
             if side is not None and not is_full(side) and not names_exactly(side, own):
-                raise UsageError(
-                    f"has {','.join(own)} only" if own else "is a model without languages",
-                    where=self.path,
-                    remedy="leave --langs, --in, --out and --infer out, or slice it first: modtok "
-                    "slice MODEL --langs fr",
-                )
+                what = f"has {','.join(own)} only" if own else "is a model with one vocabulary"
+                remedy = "leave --langs, --in, --out and --infer out"
+                if not (own or (self.path / NAME).exists()):  # no slice yet
+                    remedy += ", or slice it first: modtok slice MODEL --langs fr"
+                raise UsageError(what, where=self.path, remedy=remedy)
         return Vocabularies(self.tokenizer, self.tokenizer)
 
     def end_of_text(self, vocabularies: Vocabularies) -> int:
