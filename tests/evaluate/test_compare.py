@@ -141,8 +141,10 @@ def test_languages_have_a_mean(tmp_path: Path) -> None:
         for language, right in (("en", [1, 0, 1]), ("fi", [0, 0, 1, 1])):
             file = questions(tmp_path / "part", [value ^ flip for value in right], language)
             rows += read_examples(file)
+        rows.append(example("other", "en", "8", {"acc": flip}))  # no part of the mean
         write_lines(tmp_path / name, rows)
     rows = [row for row in compare(tmp_path / "a", tmp_path / "b") if row["metric"] == "acc"]
+    rows = [row for row in rows if row["task"] != "other"]
     assert [row["language"] for row in rows] == ["en", "fi", "mean"]
     assert rows[2]["a"] == pytest.approx((rows[0]["a"] + rows[1]["a"]) / 2)
     assert rows[2]["n"] == 7

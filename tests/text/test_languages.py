@@ -118,6 +118,7 @@ def test_short_codes(code, expected):
         ("zho_Hant/part.txt", "zh-Hant"), ("code/flores.txt", None), ("x-files/a.txt", None),
         ("foo_test.txt", None), ("codec.txt", None), ("xl.txt", None),
         ("/st/data/fr/train/0.parquet", "fr"), ("/home/dan/w/t/flores.txt", None),
+        ("fr/fi/0.parquet", "fi"),
         ("abc_Latn.txt", "abc-Latn"), ("acu-x-acu-1.jsonl", "acu-x-acu-1"),
     ],
 )  # fmt: skip

@@ -28,6 +28,7 @@ from modtok_cli.tokenizer.adopted.adopt import (
     adopt,
     adopt_counts,
     check_output,
+    find_end_of_text,
     members,
     of_masks,
     token_counts,
@@ -373,6 +374,9 @@ def test_the_end_of_text_and_what_templates_name_are_in_every_language(tmp_path:
     assert (made.settings["end_of_text"], made.settings["marks"]) == ("</s>", ["<think>"])
     assert made.token_membership[np.array([2, 700])].all()
     assert not made.token_membership[701].any()
+    (tmp_path / "tokenizer_config.json").unlink()
+    (tmp_path / "generation_config.json").write_bytes(orjson.dumps({"eos_token_id": [700]}))
+    assert find_end_of_text(tmp_path, TokenizerFile(document, "t")) == "<think>"  # not <pad>
 
 
 def test_what_cannot_be_adopted(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_open_modular_directory_and_subsets(directory: Path) -> None:
     whole = open_tokenizer(str(directory))
     assert (whole.name, whole.size, whole.pretokenizer) == (str(directory), tokenizer.size, BPE)
     assert whole.signature == tokenizer.full().signature
+    assert whole.languages == tokenizer.full().languages != ()
     some = open_tokenizer(f"{directory}@fr,eng")
     assert some.signature == tokenizer.subset(["en", "fr"]).signature
     assert some.name == f"{directory}@fr,eng"
