@@ -87,6 +87,7 @@ class Option:
         panel: title of the group in help.
         writes: the value is a file or directory that is written.
         extended: the value is an input that the output may extend in place.
+        file: an output that is never a directory.
         stdout: accepts - for standard output; the function gets None.
         python_only: not on the command line.
         recipe_only: a key of a recipe (`--config`, `--set SECTION.KEY=VALUE`), without a flag.
@@ -116,6 +117,7 @@ class Option:
     panel: str = ""
     writes: bool = False
     extended: bool = False
+    file: bool = False
     stdout: bool = False
     python_only: bool = False
     recipe_only: bool = False

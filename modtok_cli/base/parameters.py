@@ -80,7 +80,7 @@ Data = Annotated[
 _output = partial(Option, flags="-o --output", metavar="PATH", writes=True)
 Output = Annotated[FilePath | None, _output("Output directory.")]
 OutputDirectory = Annotated[FilePath, _output("Output directory.")]
-OutputFile = Annotated[FilePath, _output("Output file.")]
+OutputFile = Annotated[FilePath, _output("Output file.", file=True)]
 EncodedOutput = Annotated[FilePath | None, _output("Output directory of --format npy and bin.")]
 ExportedOutput = Annotated[FilePath | None, _output("Output file, with --each a directory.")]
 Texts = Annotated[

@@ -128,6 +128,10 @@ def _read_values(ctx: typer.Context, options: Mapping[str, Option]) -> None:
         value, source = ctx.params[name], source_of(ctx, name)
         if value is None or source == "DEFAULT":
             continue
+        if option.file and str(value).endswith("/"):
+            what = "names a directory, and a file is written"
+            remedy = f"use --hf {value}, or name a file" if "hf" in options else "name a file"
+            raise UsageError(what, where=value, remedy=remedy)
         try:
             if isinstance(value, list | tuple):
                 (kind,) = get_args(option.kind)

@@ -53,6 +53,7 @@ def extract(
             flags="-o --output",
             writes=True,
             metavar="PATH",
+            file=True,
             stdout=True,
         ),
     ] = None,

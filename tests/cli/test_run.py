@@ -59,6 +59,11 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         ("bpe -k 257", "-k: k = 257 is too small: 2 special tokens and 256 bytes count towards "),
         ("bpe .", 'unexpected argument: .; give text with --data .; try "modtok bpe --help"'),
         ("bpe fr,en", "unexpected argument: fr,en; give languages with --langs fr,en; try"),
+        (
+            "extract --langs fr -o a/",
+            "a/: names a directory, and a file is written; use --hf a/",
+        ),
+        ("explore -o a/", "a/: names a directory, and a file is written; name a file"),
         ("check --csv", "unknown option --csv; use --json; try"),
         ("bpe fr bpe-seq", 'unexpected argument: fr bpe-seq; try "modtok bpe --help"'),
         ("-q", 'a command is missing; try "modtok --help"'),
