@@ -52,6 +52,8 @@ def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     assert sorted((row["language"], row["documents"]) for row in rows) == [
         ("en", 1), ("fr", 1), ("sw", 1),
     ]  # fmt: skip
+    evaluate_bpb(few_steps, texts, languages="en,de", limit=1, progress=said)
+    assert "no text in de" in said.warnings
     with pytest.raises(ModtokError, match="no text in a language of the model, only in sw"):
         evaluate_bpb(few_steps, texts[2:])
     # Empty documents are left out: a draw of the bootstrap with these alone would have no ratio.
