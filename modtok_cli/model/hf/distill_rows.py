@@ -121,7 +121,6 @@ class Distillation:
         source: the model.
         new: the new tokenizer.
         spelling: old ids of each new token; a row is trained where they are several.
-        first: old id of the token that begins a text.
     """
 
     def __init__(
