@@ -28,7 +28,7 @@ MEANT = {
     "fine-tune": "pretrain --init-from",
     "translate": "eval mt",
     "grow": "bpe-seq --append",
-    "learn": "bpe-seq, bpe-merge or unigram-merge",
+    "learn": "bpe-seq or bpe-merge or unigram-merge",
     "prune": "slice or extract",
     "ppl": "eval bpb",
     "bpb": "eval bpb",

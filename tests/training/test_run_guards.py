@@ -120,7 +120,7 @@ def test_resume_accepts_settings_that_are_repeated(settings: RunSettings) -> Non
         ({"langs": ("en", "sv")}, "no text of language 'sv'"),
         ({"name": "../out"}, "cannot be the name of a run"),
         ({"name": "latest"}, "cannot be the name of a run"),
-        ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
+        ({"tokenizer": Path("nowhere")}, "nowhere: does not exist; build one"),
         ({"tp": 2}, "--tp 2 needs a multiple of 2 processes; this run has 1"),
         pytest.param(
             {"distributed_optimizer": True}, "distributed_optimizer: requires GPUs",
