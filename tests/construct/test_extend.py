@@ -85,6 +85,7 @@ def test_a_build_with_budgets_by_language_is_known_as_finished(tmp_path: Path) -
         (bpe_seq, {"languages": ["en", "fi"], "k": "300,fi=300", "output": other}),
         (bpe_seq, {"append": ["sw"], "tokenizer": other, "k": "310,sw=300", "output": new}),
         (bpe_merge, {"remove": ["en"], "tokenizer": old, "output": tmp_path / "rest"}),
+        (bpe_merge, {"remove": ["fi"], "tokenizer": old, "output": tmp_path / "en"}),
     ):
         learn(data=DATA, **where)
         before, progress = contents(tmp_path), Said()

@@ -103,6 +103,8 @@ def test_a_published_tokenizer_grows(kind: str, tmp_path: Path) -> None:
     assert f"modtok bpe-seq --append fi,sw -t TOKENIZER -k fi={NEW},sw={NEW - 9}\n" in card
     whole = load(tmp_path / "two")
     assert load(tmp_path / "one").languages == ("base", "fi")
+    bpe_seq(data=DATA, append="sw", tokenizer=tmp_path / "one", output=tmp_path / "again", k=9)
+    assert load(tmp_path / "again").budgets == {"fi": NEW, "sw": 9}
     assert whole.languages == ("en", "fr", "fi", "sw")
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "two" / "tokenizer.json"))
     library.encode_special_tokens = True
